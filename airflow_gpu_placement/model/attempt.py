@@ -1,0 +1,122 @@
+"""Who a remote job belongs to, what it is called, and what is remembered of earlier attempts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from airflow_gpu_placement.model.outcome import EndGrade, OutcomeKind
+
+LABEL_PREFIX = "airflow-gpu-placement/"
+LOGICAL_TASK_LABEL = f"{LABEL_PREFIX}logical-task"
+ATTEMPT_LABEL = f"{LABEL_PREFIX}attempt-id"
+FENCE_LABEL = f"{LABEL_PREFIX}fence"
+POOL_LABEL = f"{LABEL_PREFIX}pool"
+MANAGED_LABEL = f"{LABEL_PREFIX}managed"
+IDENTITY_ANNOTATION = f"{LABEL_PREFIX}identity"
+
+_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+class LogicalTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What Airflow calls one task instance over all its tries: it has attempts."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int = -1
+
+    @property
+    def hash(self) -> str:
+        """Ten hexadecimal digits that stand for this logical task in names, labels and folders."""
+        text = "\x1f".join((self.dag_id, self.run_id, self.task_id, str(self.map_index)))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    def __str__(self) -> str:
+        """Return ``dag.task`` with the map index of a mapped task."""
+        mapped = "" if self.map_index < 0 else f"[{self.map_index}]"
+        return f"{self.dag_id}.{self.task_id}{mapped}"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try of one task instance.
+
+    :param attempt_id: ``ti.id``, a uuid7; its tail (not its head, which is a time) goes into names.
+    :param fence: grows with each attempt of the logical task.
+    """
+
+    task: LogicalTask
+    attempt_id: str
+    try_number: int
+    fence: int = 0
+
+    @property
+    def tail(self) -> str:
+        """Eight last hexadecimal digits of the attempt id."""
+        return self.attempt_id.replace("-", "")[-8:]
+
+    @property
+    def job_name(self) -> str:
+        """Name of the remote job: the same at every creation of this attempt, at most 52 characters.
+
+        A Job's pods append an index and five characters to it and must stay within 63.
+        """
+        slug = _SLUG.sub("-", f"{self.task.dag_id}-{self.task.task_id}".lower()).strip("-")
+        return f"gp-{slug[:28].strip('-') or 'task'}-{self.task.hash}-{self.tail}"
+
+    @property
+    def write_folder(self) -> str:
+        """Name of the only folder below the checkpoint root that this attempt may write to."""
+        return f"{self.fence}-{self.tail}"
+
+
+class AttemptPhase(StrEnum):
+    """How far an attempt got; written before the step that it announces."""
+
+    INTENT = "intent"
+    CREATED = "created"
+    ENDED = "ended"
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is remembered of one attempt between tries.
+
+    :param grade: how well the end of its remote job is proven; ``None``: it may still run.
+    :param lost_nodes: nodes that were lost while it ran.
+    """
+
+    attempt_id: str
+    try_number: int
+    fence: int
+    pool: str
+    kubernetes_conn_id: str
+    context: str | None = None
+    cluster_uid: str | None = None
+    namespace: str
+    job_name: str
+    job_uid: str | None = None
+    phase: AttemptPhase = AttemptPhase.INTENT
+    outcome: OutcomeKind | None = None
+    cause: str | None = None
+    grade: EndGrade | None = None
+    lost_nodes: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory of one logical task.
+
+    :param generation: part of the checkpoint root; a new one starts training from nothing.
+    :param last_fence: largest fence ever given out.
+    :param attempts: oldest first, capped.
+    """
+
+    version: int = 1
+    generation: int = 1
+    last_fence: int = 0
+    attempts: tuple[AttemptRecord, ...] = ()

@@ -1,0 +1,74 @@
+"""The decision record: one verdict for every pool, with all it takes to decide it again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from airflow_gpu_placement.model.reasons import Reason, Verdict
+from airflow_gpu_placement.model.signals import Snapshot
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What earlier attempts of the same logical task taught.
+
+    :param lost_nodes: pool name -> names of nodes that were lost; never used again by this logical task.
+    :param losses: pool name -> number of losses there; such a pool is used again only when nothing else fits.
+    """
+
+    lost_nodes: dict[str, tuple[str, ...]] = {}
+    losses: dict[str, int] = {}
+
+
+class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found about one pool.
+
+    :param reasons: empty when the pool fits; worst first otherwise.
+    :param rank: 1 for the chosen pool, counting on in order of preference; ``None`` when it does not fit.
+    :param usd_per_hour: price of the whole request for an hour in USD; ``None``: unknown.
+    :param gpu: GPU of the pool in words, such as ``H100 80 GB SXM``.
+    :param free_gpus: GPUs free on usable nodes; ``None``: unknown.
+    :param gang_fits: how many pods of the request would fit now; ``None``: unknown.
+    :param age_seconds: age of the pool's signals when the decision was made.
+    """
+
+    pool: str
+    verdict: Verdict
+    reasons: tuple[Reason, ...] = ()
+    rank: int | None = None
+    usd_per_hour: float | None = None
+    gpu: str | None = None
+    free_gpus: int | None = None
+    gang_fits: int | None = None
+    age_seconds: float | None = None
+    source: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """A chosen pool or a diagnosis, with everything that led to it.
+
+    :param subject: the logical task as text, for people.
+    :param request: the request as JSON types.
+    :param catalog_hash: hash of the catalogue that was used.
+    :param verdicts: exactly one a pool, fitting ones first in order of preference, then the others by name.
+    :param chosen: name of the chosen pool; ``None``: none fits now.
+    """
+
+    version: int = 1
+    engine_version: str
+    decided_at: datetime
+    subject: str
+    request: dict[str, Any]
+    history: History
+    catalog_hash: str
+    snapshot: Snapshot
+    verdicts: tuple[PoolVerdict, ...]
+    chosen: str | None = None
+
+    @property
+    def never(self) -> bool:
+        """Whether every pool said never: waiting cannot help."""
+        return self.chosen is None and all(v.verdict is Verdict.UNRESOLVABLE for v in self.verdicts)

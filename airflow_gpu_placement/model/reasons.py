@@ -1,0 +1,77 @@
+"""Reason codes: stable words for why a pool cannot take a job. A code is a contract: add, never rename."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+
+class Verdict(StrEnum):
+    """What a filter says of one pool."""
+
+    FIT = "fit"
+    UNSCHEDULABLE = "unschedulable"
+    UNRESOLVABLE = "unresolvable"
+
+
+class Tier(IntEnum):
+    """How bad a reason is; the worst reason of a pool is shown first."""
+
+    MISCONFIGURED = 0
+    NEVER = 1
+    NOT_NOW = 2
+    UNKNOWN = 3
+
+
+class ReasonCode(StrEnum):
+    """Why a pool cannot take the job."""
+
+    CONNECTION_MISSING = "ConnectionMissing"
+    WRONG_CLUSTER = "WrongCluster"
+    ACCESS_FORBIDDEN = "AccessForbidden"
+    GPU_MODEL_NOT_OFFERED = "GpuModelNotOffered"
+    GPU_MEMORY_TOO_SMALL = "GpuMemoryTooSmall"
+    EXCEEDS_POOL_SIZE = "ExceedsPoolSize"
+    EXCLUDED_BY_HISTORY = "ExcludedByHistory"
+    INSUFFICIENT_FREE_GPUS = "InsufficientFreeGpus"
+    GANG_DOES_NOT_FIT = "GangDoesNotFit"
+    NODES_NOT_SCHEDULABLE = "NodesNotSchedulable"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
+    SIGNALS_MISSING = "SignalsMissing"
+
+
+TIERS: dict[ReasonCode, Tier] = {
+    ReasonCode.CONNECTION_MISSING: Tier.MISCONFIGURED,
+    ReasonCode.WRONG_CLUSTER: Tier.MISCONFIGURED,
+    ReasonCode.ACCESS_FORBIDDEN: Tier.MISCONFIGURED,
+    ReasonCode.GPU_MODEL_NOT_OFFERED: Tier.NEVER,
+    ReasonCode.GPU_MEMORY_TOO_SMALL: Tier.NEVER,
+    ReasonCode.EXCEEDS_POOL_SIZE: Tier.NEVER,
+    ReasonCode.EXCLUDED_BY_HISTORY: Tier.NEVER,
+    ReasonCode.INSUFFICIENT_FREE_GPUS: Tier.NOT_NOW,
+    ReasonCode.GANG_DOES_NOT_FIT: Tier.NOT_NOW,
+    ReasonCode.NODES_NOT_SCHEDULABLE: Tier.NOT_NOW,
+    ReasonCode.CLUSTER_UNREACHABLE: Tier.UNKNOWN,
+    ReasonCode.SIGNALS_MISSING: Tier.UNKNOWN,
+}
+"""The one consequence of each code: misconfigured and never end a pool's chances, the other two may pass."""
+
+
+def verdict_of(code: ReasonCode) -> Verdict:
+    """Tell what a code means for the pool it was given to."""
+    return Verdict.UNRESOLVABLE if TIERS[code] <= Tier.NEVER else Verdict.UNSCHEDULABLE
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One refusal, as data: the numbers are in fields, the text is derived from them once.
+
+    :param needed: what the job needs, for the table; short.
+    :param observed: what the pool has, for the table; short.
+    :param message: one sentence: what, where, and what to do when there is something to do.
+    """
+
+    code: ReasonCode
+    needed: str
+    observed: str
+    message: str
