@@ -1,0 +1,13 @@
+"""Objects that Airflow's configuration names by import path. Imported inside Airflow's own processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: SQLite's default of 5 s is too short when four processes share one file on a busy two-core machine.
+SQLITE_CONNECT_ARGS: dict[str, Any] = {"timeout": 60}
+
+
+def loopback_hostname() -> str:
+    """Return the host name that Airflow records for itself: nothing of a test is reached from elsewhere."""
+    return "127.0.0.1"

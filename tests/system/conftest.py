@@ -1,0 +1,92 @@
+"""Fixtures of the system tests: one Airflow for the whole session.
+
+Starting Airflow costs about ten seconds on two cores, so all system tests of a session share one. A test
+therefore uses dag ids of its own (``unique_dag_id``), adds its DAG file by ``airflow_processes.add_dag``
+and looks only at its own runs. A test that kills a component starts it again before it ends.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab import Lab
+from lab.airflow.servers import AirflowProcesses
+from tests.system import fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from lab.airflow.client import AirflowClient
+
+
+@pytest.fixture(scope="session")
+def gpu_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Run the clusters that jobs are placed on, with the namespace for them."""
+    with Lab.up(
+        fleet.SPEC, name=f"system-{uuid.uuid4().hex[:6]}", home=tmp_path_factory.mktemp("lab")
+    ) as lab:
+        for cluster in lab.clusters:
+            cluster.api.post("/api/v1/namespaces", {"metadata": {"name": fleet.NAMESPACE}})
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def catalog_path(gpu_fleet: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the catalogue of the fleet."""
+    return fleet.write_catalog(gpu_fleet, tmp_path_factory.mktemp("catalog") / "pools.yaml")
+
+
+@pytest.fixture(scope="session")
+def airflow_connections(gpu_fleet: Lab) -> Mapping[str, Mapping[str, Any]]:
+    """Return the connections of the session's Airflow by id."""
+    return fleet.connections(gpu_fleet)
+
+
+@pytest.fixture(scope="session")
+def airflow_extra_env(catalog_path: Path) -> Mapping[str, str]:
+    """Return more environment of the session's Airflow."""
+    return fleet.airflow_environment(catalog_path)
+
+
+@pytest.fixture(scope="session")
+def airflow_processes(
+    airflow_connections: Mapping[str, Mapping[str, Any]], airflow_extra_env: Mapping[str, str]
+) -> Iterator[AirflowProcesses]:
+    """Run scheduler, dag-processor, API server and triggerer for the session."""
+    with AirflowProcesses(connections=airflow_connections, extra_env=airflow_extra_env) as processes:
+        yield processes
+
+
+@pytest.fixture
+def airflow(airflow_processes: AirflowProcesses) -> Iterator[AirflowProcesses]:
+    """Return the session's Airflow, with every component alive before and after the test.
+
+    A component that the test killed and left dead is started again, so that the next test is not the one to
+    fail.
+    """
+    airflow_processes.check_alive()
+    yield airflow_processes
+    for name, status in airflow_processes.status().items():
+        if status.exit_code is not None:
+            airflow_processes.start(name)
+        else:
+            airflow_processes.kill(name, signal.SIGCONT)
+
+
+@pytest.fixture
+def airflow_client(airflow: AirflowProcesses) -> AirflowClient:
+    """Return the REST client of the admin user."""
+    return airflow.client
+
+
+@pytest.fixture
+def unique_dag_id(request: pytest.FixtureRequest) -> str:
+    """Return a dag id that no other test uses and that names this test."""
+    return f"{re.sub(r'[^a-z0-9_]+', '_', request.node.name.lower())[:60]}_{uuid.uuid4().hex[:6]}"
