@@ -1,10 +1,11 @@
-"""Builds the Kubernetes servers and etcd from the committed Go modules, once, into a cache outside the checkout."""
+"""Builds etcd and the Kubernetes servers from the committed Go modules, once, into a cache of the user."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from lab import toolchain
 from lab.errors import LabError
 from lab.locks import exclusive
+from lab.processes import bound_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +106,10 @@ def _ensure_module(
             return
         go = toolchain.install(chosen, LOCK_FILE, cache_folder(), progress)
         folder.mkdir(parents=True, exist_ok=True)
+        for broken_off in folder.glob(".*"):
+            shutil.rmtree(broken_off)
+        names = ", ".join(name for name, _ in missing)
+        progress(f"building {names} with {chosen.version}: minutes, if Go's build cache is cold")
         for name, package in missing:
             _build(module, go, name, package, folder, progress)
 
@@ -113,7 +119,6 @@ def _build(
 ) -> None:
     """Build one program beside its final place and rename it, so that a half-written one is never used."""
     started = time.monotonic()
-    progress(f"building {name} (minutes when the Go build cache is cold)")
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}-") as scratch:
         target = Path(scratch) / name
         command = [str(go), "build", "-mod=readonly", "-trimpath", "-ldflags", module.ldflags]
@@ -133,7 +138,7 @@ def _run(command: list[str], folder: Path, keep_alive: Callable[[float], None]) 
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         process = subprocess.Popen(
-            command,
+            bound_command(command),
             cwd=folder,
             env=toolchain.go_environment(os.environ),
             stdin=subprocess.DEVNULL,

@@ -1,9 +1,9 @@
 """The errors of the lab.
 
-    LabError                the lab cannot do what was asked; the text says why and what to do instead
-    +- LabSpecError         a spec (or its YAML file) is wrong; lists every problem as ``where: what``
-    +- LabApiError          an API server answered with an error status
-    +- LabTimeoutError      a condition did not become true in time
+LabError                the lab cannot do what was asked; the text says why and what to do instead
++- LabSpecError         a spec (or its YAML file) is wrong; lists every problem as ``where: what``
++- LabApiError          an API server answered with an error status
++- LabTimeoutError      a condition did not become true in time
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Toolchain:
 
 
 def parse_version(text: str) -> Version | None:
-    """Read ``go1.26.8``, ``1.26`` or ``go1.27rc1 X:flag`` as three numbers; ``None`` if it is none of that."""
+    """Read ``go1.26.8``, ``1.26`` or ``go1.27rc1 X:flag`` as three numbers, else ``None``."""
     found = re.match(r"(?:go)?(\d+)\.(\d+)(?:\.(\d+))?", text.strip())
     if found is None:
         return None
@@ -141,12 +141,16 @@ def _run_installer(folder: Path, lock_file: Path, toolchain: Toolchain) -> None:
         else [python, "-m", "pip", "install", "--disable-pip-version-check", *arguments]
     )
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_SECONDS, check=False
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise LabError(f"installing {toolchain.version} failed: {error}. {_advice(toolchain)}") from error
     if done.returncode != 0:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        raise LabError(f"installing {toolchain.version} failed. {_advice(toolchain)}\n{' '.join(command)}\n{tail}")
+        raise LabError(
+            f"installing {toolchain.version} failed. {_advice(toolchain)}\n{' '.join(command)}\n{tail}"
+        )
 
 
 def _advice(toolchain: Toolchain) -> str:

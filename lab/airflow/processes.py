@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 if TYPE_CHECKING:
     import signal

@@ -1,0 +1,220 @@
+"""One running cluster inside the keeper: its servers and its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab import controlplane, pki
+from lab.client import ApiClient
+from lab.component import Component, on_free_port
+from lab.errors import LabApiError, LabError, unknown_name
+from lab.node import faults, profiles
+from lab.ports import free_port, is_free
+from lab.spec import ADMIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lab.paths import LabPaths
+    from lab.spec import ClusterSpec, LabSpec, NodeSpec
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_POLL_TIMEOUT_SECONDS = 5.0
+
+
+class RunningCluster:
+    """The servers and nodes of one cluster.
+
+    :param programs: path of each server program.
+    :param progress: gets one line for each step.
+    """
+
+    def __init__(
+        self,
+        paths: LabPaths,
+        lab: LabSpec,
+        spec: ClusterSpec,
+        programs: Mapping[str, Path],
+        progress: Callable[[str], None],
+    ) -> None:
+        self.spec = spec
+        self.uid = ""
+        self.port = 0
+        self._paths = paths
+        self._lab = lab
+        self._programs = programs
+        self._progress = progress
+        self._etcd_port = 0
+        self.files = controlplane.create_files(paths, spec)
+        self.servers = {
+            program: Component(f"{spec.name}/{program}", paths.component(f"{spec.name}/{program}"))
+            for program in (controlplane.API_SERVER, controlplane.CONTROLLER_MANAGER, controlplane.SCHEDULER)
+        }
+        self.nodes: dict[str, Component] = {}
+        self.node_specs: dict[str, NodeSpec] = {}
+        # One order at a time changes the processes of a cluster.
+        self.lock = asyncio.Lock()
+
+    @property
+    def api(self) -> ApiClient:
+        """Client with all rights."""
+        server = controlplane.server_url(self.port)
+        return ApiClient(server, self.files.keys.ca, self.files.tokens[ADMIN], _POLL_TIMEOUT_SECONDS)
+
+    async def start(self, etcd_port: int) -> None:
+        """Start the servers and the nodes and wait until all of it is ready."""
+        self._etcd_port = etcd_port
+        await on_free_port(self._start_first_api_server)
+        self._progress(f"{self.spec.name}: API server is ready at {controlplane.server_url(self.port)}")
+        name, files = self.spec.name, self.files
+        self.servers[controlplane.CONTROLLER_MANAGER].start(
+            controlplane.controller_manager_command(
+                self._programs[controlplane.CONTROLLER_MANAGER], files, self._lab.node_monitor_grace_seconds
+            )
+        )
+        self.servers[controlplane.SCHEDULER].start(
+            controlplane.scheduler_command(self._programs[controlplane.SCHEDULER], files)
+        )
+        for node in self.spec.all_nodes():
+            self._prepare_node(node)
+            self._start_node(node.name)
+        namespace = await self._read_when_ready("/api/v1/namespaces/kube-system")
+        self.uid = namespace["metadata"]["uid"]
+        await self.nodes_ready(list(self.nodes))
+        self._progress(f"{name}: {len(self.nodes)} nodes are ready")
+
+    async def _start_first_api_server(self) -> None:
+        self.port = free_port()
+        self.files.write_kubeconfigs(self.port)
+        await self._run_api_server()
+
+    async def _run_api_server(self) -> None:
+        server = self.servers[controlplane.API_SERVER]
+        program = self._programs[controlplane.API_SERVER]
+        server.start(controlplane.api_server_command(program, self.files, self._etcd_port, self.port))
+        await server.until(lambda: self._answers("/readyz"))
+
+    def _answers(self, path: str) -> bool:
+        try:
+            self.api.get(path)
+        except (LabApiError, OSError, http.client.HTTPException):
+            return False
+        return True
+
+    async def _read_when_ready(self, path: str) -> Any:
+        """Read an object that the API server makes itself soon after its start."""
+        await self.servers[controlplane.API_SERVER].until(lambda: self._answers(path))
+        return await asyncio.to_thread(self.api.get, path)
+
+    async def stop_api_server(self) -> None:
+        """Kill the API server, as a crash does."""
+        server = self.servers[controlplane.API_SERVER]
+        server.kill()
+        await server.gone()
+
+    async def start_api_server(self) -> None:
+        """Start the API server again, on the port that its clients know."""
+        if self.servers[controlplane.API_SERVER].pid is None and not is_free(self.port):
+            raise LabError(
+                f"another program took port {self.port} of {self.spec.name}'s API server; end it first"
+            )
+        await self._run_api_server()
+
+    # -- nodes --
+
+    async def add_node(self, node: NodeSpec) -> None:
+        """Start one node more and wait until it is ready."""
+        self._prepare_node(node)
+        self._start_node(node.name)
+        await self.nodes_ready([node.name])
+
+    def start_node(self, name: str) -> None:
+        """Start the agent of a node that is off."""
+        self._node(name)
+        self._start_node(name)
+
+    async def power_off(self, name: str) -> int:
+        """End everything that runs on a node at once; return how many processes died."""
+        component = self._node(name)
+        died: int = await asyncio.to_thread(faults.power_off, component.folder)
+        # An agent that was just started has no record of its own yet.
+        component.kill()
+        await component.gone()
+        return died
+
+    async def kill_agent(self, name: str) -> None:
+        """End a node's agent; its containers run on."""
+        component = self._node(name)
+        await asyncio.to_thread(faults.kill_agent, component.folder)
+        component.kill()
+        await component.gone()
+
+    async def nodes_ready(self, names: list[str]) -> None:
+        """Wait until nodes are Ready and no taint of a node that is not is left."""
+        for name in names:
+            await self.nodes[name].until(lambda name=name: self._is_node_ready(name))  # type: ignore[misc]  # default binds the loop variable
+
+    def _is_node_ready(self, name: str) -> bool:
+        with contextlib.suppress(LabApiError, OSError, http.client.HTTPException):
+            node = self.api.get(f"/api/v1/nodes/{name}")
+            return node_is_ready(node) and not any(
+                taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", ())
+            )
+        return False
+
+    def _node(self, name: str) -> Component:
+        if name not in self.nodes:
+            raise LabError(unknown_name(f"node of cluster {self.spec.name!r}", name, self.nodes))
+        return self.nodes[name]
+
+    def _prepare_node(self, node: NodeSpec) -> None:
+        if node.name in self.nodes:
+            raise LabError(f"cluster {self.spec.name!r} already has a node {node.name!r}; give another name")
+        folder = self._paths.node(self.spec.name, node.name)
+        folder.mkdir(parents=True)
+        keys = self.files.keys
+        profile = profiles.materialise(
+            profiles.PROFILES[node.profile],
+            node_name=node.name,
+            gpus=node.gpus,
+            zone=node.zone,
+            region=node.region,
+            extra_labels=dict(node.labels),
+        )
+        config = {
+            "name": node.name,
+            "cluster": self.spec.name,
+            "server": controlplane.server_url(self.port),
+            "ca_file": str(keys.ca),
+            "token": self.files.tokens[controlplane.NODE_USER],
+            "kubelet_cert_file": str(keys.certificate("kubelet")),
+            "kubelet_key_file": str(keys.key("kubelet")),
+            "kubelet_client_ca_file": str(keys.ca),
+            "root_dir": str(folder),
+            "lifeline": str(self._paths.lifeline),
+            "profile": profile,
+            "renew_seconds": node.renew_seconds,
+            "sandbox": node.sandbox,
+        }
+        pki.write_private(folder / "config.json", json.dumps(config, indent=1).encode())
+        # -m looks for the package in the working directory, whatever the user's path settings are.
+        self.nodes[node.name] = Component(
+            f"{self.spec.name}/node/{node.name}", folder, "agent.log", cwd=_CHECKOUT
+        )
+        self.node_specs[node.name] = node
+
+    def _start_node(self, name: str) -> None:
+        component = self.nodes[name]
+        component.start([sys.executable, "-m", "lab.node", str(component.folder / "config.json")])
+
+
+def node_is_ready(node: Mapping[str, Any]) -> bool:
+    """Say whether a Node object reports Ready."""
+    conditions = node.get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,352 @@
+"""Whatever ends a lab, and whoever started it, no process, no open port and no folder is left."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab import ClusterSpec, Lab, LabError, LabSpec, build, launch, specfile
+from lab.paths import LabPaths
+from lab.processes import ProcessId
+from tests.lab import leftovers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.lab
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SMALL = LabSpec((ClusterSpec("one", cpu_node=False),))
+WITH_NODE = LabSpec((ClusterSpec("one"),))
+GONE_SECONDS = 5.0
+
+_HOLD = """
+import sys, time
+from pathlib import Path
+from lab import ClusterSpec, Lab, LabSpec
+lab = Lab.up(LabSpec((ClusterSpec("one"),)), name="held", home=Path(sys.argv[1]))
+print(*[cluster.server for cluster in lab.clusters], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder for labs; what a failed test leaves in it is ended."""
+    yield tmp_path
+    for paths in launch.every_lab(tmp_path):
+        launch.down(paths)
+
+
+def command(*arguments: str, home: Path) -> list[str]:
+    """Return the command line of ``python -m lab``."""
+    return [sys.executable, "-m", "lab", *arguments, "--home", str(home)]
+
+
+def start(*arguments: str, home: Path) -> subprocess.Popen[str]:
+    """Start ``python -m lab`` and return the process, its output as a pipe."""
+    return subprocess.Popen(
+        command(*arguments, home=home),
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m lab`` to its end."""
+    return subprocess.run(
+        command(*arguments, home=home), cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def small_file(home: Path) -> str:
+    """Write the small spec as a file."""
+    path = home / "small.yaml"
+    path.write_text(specfile.dump_yaml(SMALL), encoding="utf-8")
+    return str(path)
+
+
+def wait_half_started(paths: LabPaths) -> None:
+    """Wait until an API server process exists while the lab is not ready."""
+    log = paths.component("one/kube-apiserver") / "pid"
+    leftovers.wait_until(log.exists, 30, lambda: f"{log} exists")
+    assert not paths.state_file.exists()
+
+
+def test_context_manager_leaves_nothing(home: Path) -> None:
+    """After the block of ``with Lab.up(...)`` nothing is left; ending it again does nothing."""
+    with Lab.up(WITH_NODE, name="x", home=home) as lab:
+        servers = [cluster.server for cluster in lab.clusters]
+        folder = lab.paths.folder
+        assert leftovers.open_ports(servers) == servers
+        assert len(leftovers.processes(folder)) >= 6  # keeper, etcd, three servers, one agent
+
+    leftovers.wait_nothing_left(folder, servers, timeout_seconds=0.5)
+    lab.down()
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name
+)
+def test_lab_ends_with_the_process_that_started_it(home: Path, number: signal.Signals) -> None:
+    """A signal to the Python process that holds the lab ends the lab within seconds, SIGKILL too."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(home)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        servers = holder.stdout.readline().split()
+        assert leftovers.open_ports(servers) == servers
+        holder.send_signal(number)
+
+    leftovers.wait_nothing_left(home / "held", servers, GONE_SECONDS)
+
+
+def test_child_that_the_holder_forked_does_not_keep_the_lab(home: Path) -> None:
+    """A forked child inherits the pipe that the keeper watches; the lab ends with the holder all the same."""
+    forking = _HOLD.replace(
+        "time.sleep(600)", "import os\nif os.fork() == 0:\n    time.sleep(20)\n    os._exit(0)\n"
+    )
+    forking += "print('forked', flush=True)\ntime.sleep(600)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", forking, str(home)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        servers = holder.stdout.readline().split()
+        assert holder.stdout.readline() == "forked\n"
+        children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text(encoding="ascii").split()
+        forked = [pid for pid in children if b"lab.keeper" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        holder.kill()
+        holder.wait()
+        try:
+            leftovers.wait_until(
+                lambda: not leftovers.open_ports(servers), GONE_SECONDS, lambda: "the API server is gone"
+            )
+        finally:
+            for pid in forked:
+                os.kill(int(pid), signal.SIGKILL)
+
+    leftovers.wait_nothing_left(home / "held", servers, GONE_SECONDS)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name
+)
+def test_command_broken_off_while_starting_leaves_nothing(home: Path, number: signal.Signals) -> None:
+    """``up`` that is killed or interrupted before the lab is ready takes everything with it."""
+    paths = LabPaths(home, "lab")
+    with start("up", "--file", small_file(home), home=home) as up:
+        wait_half_started(paths)
+        up.send_signal(number)
+        up.communicate(timeout=30)
+
+    leftovers.wait_nothing_left(paths.folder, [], GONE_SECONDS)
+    assert up.returncode == (-number if number == signal.SIGKILL else 128 + number)
+
+
+def test_command_returns_and_the_lab_lives_until_down(home: Path) -> None:
+    """``up`` returns when the lab is ready, the lab outlives it, ``down`` ends it, twice is no error."""
+    up = run("up", "--file", small_file(home), home=home)
+    lab = Lab.attach(home=home)
+    servers = [cluster.server for cluster in lab.clusters]
+
+    assert up.returncode == 0, up.stderr
+    assert leftovers.open_ports(servers) == servers
+    down = run("down", home=home)
+    leftovers.wait_nothing_left(lab.paths.folder, servers, timeout_seconds=0.5)
+    assert (down.returncode, down.stdout) == (0, "lab 'lab' is gone\n")
+    again = run("down", home=home)
+    assert (again.returncode, again.stdout) == (0, "there is no lab 'lab'; nothing to do\n")
+
+
+def test_foreground_command_ends_the_lab_at_ctrl_c(home: Path) -> None:
+    """``up --foreground`` stays, and ctrl-C ends the lab."""
+    paths = LabPaths(home, "lab")
+    with start("up", "--foreground", "--file", small_file(home), home=home) as up:
+        leftovers.wait_until(paths.state_file.exists, 60, lambda: "the lab is ready")
+        servers = [cluster.server for cluster in Lab.attach(home=home).clusters]
+        assert up.poll() is None
+        up.send_signal(signal.SIGINT)
+        output, _ = up.communicate(timeout=30)
+
+    leftovers.wait_nothing_left(paths.folder, servers, timeout_seconds=0.5)
+    assert (up.returncode, output.splitlines()[-1]) == (130, "interrupted")
+
+
+def test_down_ends_a_half_started_lab(home: Path) -> None:
+    """``down`` while another process is still starting the lab leaves nothing, and that one says why."""
+    paths = LabPaths(home, "lab")
+    with start("up", "--file", small_file(home), home=home) as up:
+        wait_half_started(paths)
+        assert launch.down(paths)
+        leftovers.wait_nothing_left(paths.folder, [], timeout_seconds=0.5)
+        output, _ = up.communicate(timeout=30)
+
+    assert up.returncode == 1
+    assert "error: lab 'lab' was ended while it was starting" in output
+
+
+def test_keeper_killed_takes_all_processes_with_it(home: Path) -> None:
+    """When the keeper itself is killed, servers and nodes die at once; ``down`` and ``up`` clear the rest."""
+    with Lab.up(WITH_NODE, name="x", home=home) as lab:
+        servers = [cluster.server for cluster in lab.clusters]
+        keeper = launch.keeper_process(lab.paths)
+        assert keeper is not None
+        keeper.signal(signal.SIGKILL)
+        leftovers.wait_until(
+            lambda: not leftovers.processes(lab.paths.folder),
+            GONE_SECONDS,
+            lambda: f"no process: {leftovers.processes(lab.paths.folder)}",
+        )
+        assert lab.paths.folder.exists()
+        with pytest.raises(LabError, match="lab 'x' does not run"):
+            Lab.attach("x", home)
+        assert launch.down(lab.paths)
+
+    leftovers.wait_nothing_left(lab.paths.folder, servers, timeout_seconds=0.5)
+
+
+def test_containers_end_with_the_lab(home: Path) -> None:
+    """When the keeper is killed, containers die too, and daemons that they started in another session."""
+    mark = f"{random.SystemRandom().randint(10**8, 10**9)}"
+    spec = {
+        "nodeName": "one-cpu",
+        "restartPolicy": "Never",
+        "containers": [
+            {"name": "c", "image": "x", "command": ["sh", "-c", f"setsid sleep {mark} & exec sleep {mark}"]}
+        ],
+    }
+    with Lab.up(WITH_NODE, name="x", home=home) as lab:
+        api = lab.cluster("one").api
+        api.post("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+        leftovers.wait_until(
+            lambda: len(_sleepers(mark)) == 2, 30, lambda: f"two sleepers: {_sleepers(mark)}"
+        )
+        keeper = launch.keeper_process(lab.paths)
+        assert keeper is not None
+        keeper.signal(signal.SIGKILL)
+        leftovers.wait_until(
+            lambda: not _sleepers(mark), GONE_SECONDS, lambda: f"no sleeper: {_sleepers(mark)}"
+        )
+
+
+def _sleepers(mark: str) -> list[str]:
+    """Return pid and kernel's status line of each ``sleep`` with a mark."""
+    wanted = f"sleep\0{mark}\0".encode()
+    every = Path("/proc").glob("[0-9]*")
+    return [
+        leftovers.read(entry / "stat").decode()
+        for entry in every
+        if leftovers.read(entry / "cmdline") == wanted
+    ]
+
+
+def test_folder_of_a_dead_lab_is_replaced(home: Path) -> None:
+    """A new lab may take the name of one whose keeper was killed."""
+    lines: list[str] = []
+    dead = Lab.up(SMALL, name="x", home=home)
+    keeper = launch.keeper_process(dead.paths)
+    assert keeper is not None
+    keeper.signal(signal.SIGKILL)
+    leftovers.wait_until(lambda: not keeper.alive(), GONE_SECONDS, lambda: "the keeper is dead")
+
+    with Lab.up(SMALL, name="x", home=home, progress=lines.append) as lab:
+        assert f"removing what a dead lab left in {lab.paths.folder}" in lines
+        assert lab.cluster("one").api.get("/readyz") == "ok"
+    dead.down()
+
+
+def test_recorded_pid_of_somebody_else_is_left_alone(home: Path) -> None:
+    """Cleaning up after a dead lab spares a process that got a recorded pid later."""
+    paths = LabPaths(home, "x")
+    folder = paths.component("etcd")
+    folder.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        identity = ProcessId.of(bystander.pid)
+        assert identity is not None
+        ProcessId(identity.pid, identity.start_ticks - 1).write(folder / "pid")
+        launch.clean(paths)
+        alive = bystander.poll() is None
+        bystander.kill()
+
+    assert alive
+    assert not paths.folder.exists()
+
+
+def test_several_labs_at_once(home: Path) -> None:
+    """Two labs run side by side; ending one leaves the other; a name that runs is refused."""
+    with Lab.up(SMALL, name="first", home=home) as first, Lab.up(SMALL, name="second", home=home) as second:
+        assert first.cluster("one").uid != second.cluster("one").uid
+        with pytest.raises(LabError, match=r"lab 'first' already runs\. End it with .* down --name first'"):
+            Lab.up(SMALL, name="first", home=home)
+        status = run("status", home=home).stdout
+        assert "first" in status
+        assert "second" in status
+        first.down()
+        assert second.cluster("one").api.get("/readyz") == "ok"
+
+
+def test_very_long_folder_is_no_problem(home: Path) -> None:
+    """A folder longer than the 108 bytes of a socket's name works."""
+    deep = home / ("d" * 100) / ("e" * 100)
+
+    with Lab.up(SMALL, name="x", home=deep) as lab:
+        assert lab.status()["ready"] is True
+
+
+_PORTS_TAKEN = """
+import runpy, sys, lab.cluster, lab.fleet, lab.ports
+free_port, taken = lab.ports.free_port, {port}
+for module in (lab.fleet, lab.cluster):
+    firsts = [taken, taken]
+    module.free_port = lambda firsts=firsts: firsts.pop() if firsts else free_port()
+sys.argv = sys.argv[2:]
+runpy.run_module("lab.keeper", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_lost_race_for_a_port_is_run_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When another program takes a port first, etcd and the API servers are started on other ones."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        program = home / "keeper.py"
+        program.write_text(_PORTS_TAKEN.format(port=port), encoding="utf-8")
+        python = home / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n', encoding="utf-8")
+        python.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(python))
+        monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+
+        with Lab.up(SMALL, name="x", home=home) as lab:
+            assert lab.cluster("one").api.get("/readyz") == "ok"
+            logs = [
+                lab.paths.logs()[name].read_text(encoding="utf-8") for name in ("etcd", "one/kube-apiserver")
+            ]
+
+    assert [log.count("address already in use") > 0 for log in logs] == [True, True]
+
+
+def test_server_that_fails_to_start_is_told_with_its_log(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that ends while starting is named with the end of its log, and nothing runs on."""
+    broken = home / "kube-apiserver"
+    broken.write_text("#!/bin/sh\necho 'the reason'; exit 3\n", encoding="utf-8")
+    broken.chmod(0o755)
+    programs = build.ensure_binaries(lambda _line: None)
+    monkeypatch.setattr(build, "ensure_binaries", lambda _progress: {**programs, "kube-apiserver": broken})
+
+    with pytest.raises(
+        LabError, match=r"one/kube-apiserver ended while starting \(exit code 3\)[^$]*the reason"
+    ):
+        Lab.up(SMALL, name="x", home=home)
+    assert leftovers.processes(home / "x") == {}

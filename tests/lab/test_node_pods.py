@@ -1,0 +1,352 @@
+"""What a process node makes of a pod: the facts that a kubelet's users rely on, in both kinds of sandbox."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab import NodeSpec
+from lab.ports import free_port
+from tests.lab.node_support import Workspace, condition, container, job_body, pod_spec, sandbox_modes, state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lab import Cluster, Lab
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module", params=sandbox_modes())
+def node_name(request: pytest.FixtureRequest, lab: Lab) -> str:
+    """Return a node whose containers run in one kind of sandbox."""
+    mode: str = request.param
+    lab.cluster("onprem").add_node(NodeSpec(f"mode-{mode}", "onprem-l40s", renew_seconds=2.0, sandbox=mode))
+    return f"mode-{mode}"
+
+
+@pytest.fixture
+def work(onprem: Cluster, node_name: str) -> Iterator[Workspace]:
+    """Return a namespace and the node under test."""
+    with Workspace.scoped(onprem, node_name) as work:
+        yield work
+
+
+@pytest.fixture
+def other(onprem: Cluster) -> Iterator[Workspace]:
+    """Return a namespace and a node of which the test needs only one kind."""
+    with Workspace.scoped(onprem, "l40s-1") as work:
+        yield work
+
+
+def test_success_has_a_termination_message(work: Workspace) -> None:
+    """A Job succeeds; the pod carries exit code 0, reason Completed and the message file's text."""
+    script = "echo working; printf '{\"accuracy\": 0.9}' > /dev/termination-log"
+    path = work.job(job_body("good", pod_spec(container(script), nodeSelector=_on(work))))
+    job = work.cluster.api.wait(path, lambda job: condition(job, "Complete"), 20, "Job good completes")
+    assert job["status"]["succeeded"] == 1
+    (pod,) = work.job_pods("good")
+    ended = state(pod)["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (0, "Completed")
+    assert ended["message"] == '{"accuracy": 0.9}'
+    assert pod["status"]["phase"] == "Succeeded"
+    assert condition(pod, "Ready")["reason"] == "PodCompleted"
+    assert pod["status"]["podIP"] == "127.0.0.1"
+
+
+def test_failure_has_exit_code_and_log_tail(work: Workspace) -> None:
+    """A Job fails; the exit code is the command's, and the message falls back to the log's end."""
+    main = container(
+        "echo first; echo last words >&2; exit 3", terminationMessagePolicy="FallbackToLogsOnError"
+    )
+    path = work.job(job_body("bad", pod_spec(main, nodeSelector=_on(work))))
+    job = work.cluster.api.wait(path, lambda job: condition(job, "Failed"), 20, "Job bad fails")
+    assert condition(job, "Failed")["reason"] == "BackoffLimitExceeded"
+    (pod,) = work.job_pods("bad")
+    ended = state(pod)["terminated"]
+    assert (ended["exitCode"], ended["reason"], ended["message"]) == (3, "Error", "first\nlast words\n")
+    assert condition(pod, "Ready")["reason"] == "PodFailed"
+
+
+def test_no_message_without_a_fallback(work: Workspace) -> None:
+    """A failed container that wrote no message file and asks for no fallback has no message."""
+    assert "message" not in state(work.finish(pod_spec(container("echo no; exit 1"))))["terminated"]
+
+
+def test_long_messages_are_cut(work: Workspace) -> None:
+    """The message is at most 4096 bytes of the file, at a path of the author's choice."""
+    main = container(
+        "head -c 5000 /dev/zero | tr '\\0' x > /tmp/out/msg", terminationMessagePath="/tmp/out/msg"
+    )
+    assert state(work.finish(pod_spec(main)))["terminated"]["message"] == "x" * 4096
+
+
+def test_a_signal_is_128_plus_its_number(work: Workspace) -> None:
+    """A command that dies of a signal has exit code 128 + its number."""
+    script = "import ctypes; ctypes.string_at(0)"  # a real crash: SIGSEGV, which no sandbox can ignore
+    main = container(None, command=["python3", "-c", script])
+    assert state(work.finish(pod_spec(main)))["terminated"]["exitCode"] == 128 + signal.SIGSEGV
+
+
+def test_command_not_found_is_a_start_error(work: Workspace) -> None:
+    """A command that does not exist ends with StartError 128 and says what was not found."""
+    pod = work.finish(pod_spec(container(None, command=["no-such-program"])))
+    ended = state(pod)["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+    assert '"no-such-program": executable file not found in $PATH' in ended["message"]
+    assert pod["status"]["phase"] == "Failed"
+
+
+def test_no_command_waits(work: Workspace) -> None:
+    """Without a command (and the lab has no images that could bring one) the container is never made."""
+    name = work.run(pod_spec(container(None)))
+    pod = work.wait_pod(name, lambda pod: state(pod).get("waiting", {}).get("message"), "says why it waits")
+    assert state(pod)["waiting"] == {"reason": "CreateContainerError", "message": "no command specified"}
+
+
+def test_environment(work: Workspace) -> None:
+    """Variables come from values, fields, resources, ConfigMaps and Secrets, and are expanded in order."""
+    api = work.cluster.api
+    api.post(work.path("configmaps"), {"metadata": {"name": "c"}, "data": {"A": "from-config", "K": "v"}})
+    api.post(work.path("secrets"), {"metadata": {"name": "s"}, "stringData": {"P": "hidden", "Q": "q"}})
+    env = [
+        {"name": "PLAIN", "value": "x"},
+        {"name": "USES", "value": "$(PLAIN)-$(C_A)-$(UNKNOWN)-$$(PLAIN)"},
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "TEAM", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}},
+        {"name": "NOTE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['note']"}}},
+        {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "K"}}},
+        {"name": "PASS", "valueFrom": {"secretKeyRef": {"name": "s", "key": "P"}}},
+        {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": "t", "key": "P", "optional": True}}},
+        {"name": "GPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+    ]
+    main = container(
+        "env | sort; echo args $(PLAIN) $0",
+        env=env,
+        envFrom=[{"prefix": "C_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}],
+        resources={"limits": {"memory": "2Gi"}},
+    )
+    pod = work.finish(pod_spec(main), "envpod", labels={"team": "blue"}, annotations={"note": "a b"})
+    lines = work.log("envpod").splitlines()
+    assert pod["status"]["phase"] == "Succeeded"
+    for line in (
+        "USES=x-from-config-$(UNKNOWN)-$(PLAIN)",
+        "POD=envpod",
+        f"NODE={work.node}",
+        "IP=127.0.0.1",
+        "TEAM=blue",
+        "NOTE=a b",
+        "KEY=v",
+        "PASS=hidden",
+        "Q=q",
+        "GPUS=2048",
+        "HOSTNAME=envpod",
+        "args x sh",
+    ):
+        assert line in lines
+    leaked = {"NONE", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "USER", "LOGNAME"}
+    assert not leaked & {line.partition("=")[0] for line in lines}
+
+
+def test_missing_config_is_waited_for(work: Workspace) -> None:
+    """A missing Secret is CreateContainerConfigError; the container starts when the Secret appears."""
+    main = container(
+        "echo got $T", env=[{"name": "T", "valueFrom": {"secretKeyRef": {"name": "late", "key": "t"}}}]
+    )
+    name = work.run(pod_spec(main))
+    pod = work.wait_pod(name, lambda pod: state(pod).get("waiting", {}).get("message"), "waits")
+    assert state(pod)["waiting"] == {
+        "reason": "CreateContainerConfigError",
+        "message": 'secret "late" not found',
+    }
+    assert pod["status"]["phase"] == "Pending"
+    work.cluster.api.post(work.path("secrets"), {"metadata": {"name": "late"}, "stringData": {"t": "it"}})
+    assert work.ended(name)["status"]["phase"] == "Succeeded"
+    assert work.log(name) == "got it\n"
+
+
+def test_volumes(work: Workspace, tmp_path: Path) -> None:
+    """Containers share an emptyDir, see ConfigMaps and Secrets as files, and leave results on a hostPath."""
+    api = work.cluster.api
+    api.post(work.path("configmaps"), {"metadata": {"name": "c"}, "data": {"train.py": "print('trained')"}})
+    api.post(work.path("secrets"), {"metadata": {"name": "s"}, "stringData": {"token": "t0p"}})
+    kept = tmp_path / "kept"
+    writer = container(
+        "echo shared > /scratch/file; python3 /code/train.py > /results/out; cat /creds/token >> $OUT",
+        name="writer",
+        env=[{"name": "OUT", "value": "/results/out"}],
+        volumeMounts=[
+            {"name": "scratch", "mountPath": "/scratch"},
+            {"name": "code", "mountPath": "/code"},
+            {"name": "creds", "mountPath": "/creds", "readOnly": True},
+            {"name": "results", "mountPath": "/results"},
+        ],
+    )
+    reader = container(
+        "until [ -f /data/in/file ]; do sleep 0.05; done; cat /data/in/file; pwd",
+        name="reader",
+        workingDir="/data/in",
+        volumeMounts=[{"name": "scratch", "mountPath": "/data/in"}],
+    )
+    volumes = [
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "code", "configMap": {"name": "c"}},
+        {"name": "creds", "secret": {"secretName": "s"}},
+        {"name": "results", "hostPath": {"path": str(kept), "type": "DirectoryOrCreate"}},
+    ]
+    pod = work.finish(pod_spec(writer, reader, volumes=volumes))
+    assert [state(pod, index)["terminated"]["exitCode"] for index in (0, 1)] == [0, 0]
+    assert (kept / "out").read_text() == "trained\nt0p"
+    assert work.log(pod["metadata"]["name"], container="reader").startswith("shared\n")
+
+
+def test_a_missing_volume_source_keeps_the_pod_pending(work: Workspace) -> None:
+    """A ConfigMap volume that does not exist yet holds all containers back, without any failure."""
+    main = container("cat /c/k", volumeMounts=[{"name": "c", "mountPath": "/c"}])
+    name = work.run(pod_spec(main, volumes=[{"name": "c", "configMap": {"name": "later"}}]))
+    pod = work.wait_pod(name, state, "is seen")
+    assert state(pod)["waiting"]["reason"] == "ContainerCreating"
+    work.cluster.api.post(work.path("configmaps"), {"metadata": {"name": "later"}, "data": {"k": "v"}})
+    work.ended(name)
+    assert work.log(name) == "v"
+
+
+def test_phase_needs_all_containers(work: Workspace) -> None:
+    """A pod runs on while one container does; one failed container of two makes the pod fail."""
+    good = container("until [ -f /s/go ]; do sleep 0.05; done", name="good")
+    bad = container("exit 7", name="bad")
+    good["volumeMounts"] = [{"name": "s", "mountPath": "/s"}]
+    name = work.run(pod_spec(bad, good, volumes=[{"name": "s", "emptyDir": {}}]))
+    pod = work.wait_pod(
+        name, lambda pod: "terminated" in state(pod) and "running" in state(pod, 1), "half ended"
+    )
+    assert pod["status"]["phase"] == "Running"
+    assert condition(pod, "Ready")["message"] == "containers with unready status: [bad]"
+    folder = work.cluster.node(work.node).root_dir / "pods" / pod["metadata"]["uid"] / "volumes" / "s"
+    (folder / "go").touch()
+    assert work.ended(name)["status"]["phase"] == "Failed"
+
+
+def test_gpus_are_given_once(work: Workspace) -> None:
+    """Each container gets GPUs of its own; a pod that finds too few is refused, not started."""
+    node = work.cluster.api.get(f"/api/v1/nodes/{work.node}")
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+    names = [work.run(pod_spec(_gpu_container(count), volumes=_go_volume())) for count in (3, 4)]
+    held = [work.wait_log(name, "\n").split() for name in names]
+    sets = [set(text[0].split(",")) for text in held]
+    assert [len(indexes) for indexes in sets] == [3, 4]
+    assert not sets[0] & sets[1]
+    refused = work.finish(pod_spec(_gpu_container(2), volumes=_go_volume()))
+    assert refused["status"]["phase"] == "Failed"
+    assert refused["status"]["reason"] == "UnexpectedAdmissionError"
+    assert "Requested: 2, Available: 1" in refused["status"]["message"]
+    assert "containerStatuses" not in refused["status"]
+    for name in names:
+        work.delete(name)
+        work.wait_pod(name, lambda pod: pod is None, "is gone")
+    assert work.finish(pod_spec(_gpu_container(8, "true")))["status"]["phase"] == "Succeeded"
+
+
+def test_a_node_without_gpus_refuses(other: Workspace) -> None:
+    """A GPU pod that is forced on a node without GPUs fails as OutOfnvidia.com/gpu."""
+    cpu = next(node.name for node in other.cluster.nodes if "cpu" in node.name)
+    refused = other.finish(pod_spec(_gpu_container(1, "true"), nodeName=cpu))
+    assert refused["status"]["reason"] == "OutOfnvidia.com/gpu"
+
+
+def test_deadline_of_a_pod(work: Workspace) -> None:
+    """ActiveDeadlineSeconds ends the pod on the node: phase Failed, reason DeadlineExceeded."""
+    pod = work.finish(
+        pod_spec(container("sleep 60"), activeDeadlineSeconds=1, terminationGracePeriodSeconds=1)
+    )
+    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "DeadlineExceeded")
+    assert state(pod)["terminated"]["exitCode"] == 137
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"restartPolicy": "OnFailure"}, "restartPolicy"),
+        ({"containers": [container("x", readinessProbe={"exec": {"command": ["true"]}})]}, "readinessProbe"),
+        ({"initContainers": [{"name": "i", "image": "x", "command": ["true"]}]}, "initContainers"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentVolumeClaim"),
+    ],
+)
+def test_what_the_lab_lacks_is_said(other: Workspace, fields: dict[str, object], word: str) -> None:
+    """A pod that asks for something the lab's nodes cannot do fails and says what."""
+    pod = other.finish(pod_spec(container("true"), **fields))
+    assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "LabUnsupported")
+    assert word in pod["status"]["message"]
+
+
+def test_a_gang_meets_over_two_nodes(work: Workspace) -> None:
+    """An Indexed Job of 4 ranks on 2 nodes adds its ranks up over TCP, found by the rank-0 host name."""
+    main = container(None, command=["python3", "-u", "-c", ALL_REDUCE])
+    main["env"] = [
+        {"name": "MASTER_ADDR", "value": "gang-0.gang"},
+        {"name": "MASTER_PORT", "value": str(free_port())},
+    ]
+    main["resources"] = {"limits": {"nvidia.com/gpu": "4"}}
+    names = [work.node, "l40s-1"]
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": names}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec = pod_spec(main, subdomain="gang", affinity={"nodeAffinity": required})
+    path = work.job(job_body("gang", spec, completions=4, parallelism=4, completionMode="Indexed"))
+    work.cluster.api.wait(path, lambda job: condition(job, "Complete"), 60, "the gang completes")
+    pods = work.job_pods("gang")
+    assert {pod["spec"]["nodeName"] for pod in pods} == set(names)
+    ranks = {work.log(pod["metadata"]["name"]) for pod in pods}
+    assert ranks == {f"rank {rank} of 4: sum 10\n" for rank in range(4)}
+
+
+ALL_REDUCE = """
+import os, socket, time
+rank, size = int(os.environ["JOB_COMPLETION_INDEX"]), 4
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    server = socket.create_server(address)
+    peers = [server.accept()[0] for _ in range(size - 1)]
+    total = 1 + sum(int(peer.recv(16)) for peer in peers)
+    for peer in peers:
+        peer.sendall(str(total).encode())
+        peer.close()
+else:
+    deadline = time.monotonic() + 50
+    while True:
+        try:
+            peer = socket.create_connection(address, timeout=50)
+            break
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    peer.sendall(str(rank + 1).encode())
+    total = int(peer.recv(16))
+print(f"rank {rank} of {size}: sum {total}")
+"""
+
+
+def _on(work: Workspace) -> dict[str, str]:
+    return {"kubernetes.io/hostname": work.node}
+
+
+def _go_volume() -> list[dict[str, object]]:
+    return [{"name": "go", "emptyDir": {}}]
+
+
+def _gpu_container(
+    count: int, script: str = "echo $NVIDIA_VISIBLE_DEVICES; exec sleep 60"
+) -> dict[str, object]:
+    return container(script, resources={"limits": {"nvidia.com/gpu": str(count)}})
+
+
+def test_log_stamps_look_like_a_kubelet_s(work: Workspace) -> None:
+    """A time-stamped log line begins with RFC 3339 in nanoseconds."""
+    pod = work.finish(pod_spec(container("echo line")))
+    text = work.log(pod["metadata"]["name"], timestamps=True)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z line\n", text)
