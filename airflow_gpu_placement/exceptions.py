@@ -101,11 +101,23 @@ class RemoteJobError(GpuPlacementError):
     """A remote job ended without success.
 
     :param cause: stable word, such as ``NodeLost`` or ``OOMKilled``.
+    :param retry_elsewhere: another try in another place may succeed.
+    :param delay_seconds: how long that try should wait.
     """
 
-    def __init__(self, message: str, *, cause: str = "", pool: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: str = "",
+        pool: str | None = None,
+        retry_elsewhere: bool = False,
+        delay_seconds: float = 0.0,
+    ) -> None:
         self.cause = cause
         self.pool = pool
+        self.retry_elsewhere = retry_elsewhere
+        self.delay_seconds = delay_seconds
         super().__init__(message)
 
 

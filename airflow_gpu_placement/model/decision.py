@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from airflow_gpu_placement.model.pool import GpuPool
 from airflow_gpu_placement.model.reasons import Reason, Verdict
 from airflow_gpu_placement.model.signals import Snapshot
 
@@ -31,6 +32,8 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     :param gpu: GPU of the pool in words, such as ``H100 80 GB SXM``.
     :param free_gpus: GPUs free on usable nodes; ``None``: unknown.
     :param gang_fits: how many pods of the request would fit now; ``None``: unknown.
+    :param avoid_nodes: nodes of the pool that the remote job must be kept off: lost by earlier attempts, with
+        a GPU that the request does not name, or with shared ones.
     :param age_seconds: age of the pool's signals when the decision was made.
     """
 
@@ -42,6 +45,7 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str | None = None
     free_gpus: int | None = None
     gang_fits: int | None = None
+    avoid_nodes: tuple[str, ...] = ()
     age_seconds: float | None = None
     source: str | None = None
     notes: tuple[str, ...] = ()
@@ -53,6 +57,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     :param subject: the logical task as text, for people.
     :param request: the request as JSON types.
     :param catalog_hash: hash of the catalogue that was used.
+    :param pools: the pools as they were when this was decided; what it takes to decide it again.
     :param verdicts: exactly one a pool, fitting ones first in order of preference, then the others by name.
     :param chosen: name of the chosen pool; ``None``: none fits now.
     """
@@ -65,6 +70,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     history: History
     catalog_hash: str
     snapshot: Snapshot
+    pools: tuple[GpuPool, ...] = ()
     verdicts: tuple[PoolVerdict, ...]
     chosen: str | None = None
 

@@ -202,6 +202,7 @@ class JobSpec(Struct, frozen=True):
 
     parallelism: int | None = None
     completions: int | None = None
+    backoff_limit: int | None = None
     suspend: bool = False
 
 

@@ -63,18 +63,25 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
     :param job: ``None``: the API says that it does not exist.
     :param pods: pods of the job that exist, and the last state seen of those that vanished.
+    :param pods_listed: whether the pods were read at all; before that, none of them says nothing.
     :param vanished: uids in ``pods`` whose objects are gone.
     :param nodes: nodes that the pods were bound to, by name.
     :param unreachable_seconds: own monotonic time since the cluster last answered; 0 when it answers.
     :param stale_share: share of all the cluster's nodes that are silent too long right now (0 to 1).
+    :param stale_nodes: how many nodes that share is; one silent node is never a fault of the cluster.
+    :param failing_seconds: own monotonic time since a pod of this job was first seen to have failed; 0: none
+        has, or it is not measured. A peer's node that was heard of since then did not cause the failure.
     """
 
     job: Job | None
     pods: tuple[Pod, ...] = ()
+    pods_listed: bool = True
     vanished: frozenset[str] = frozenset()
     nodes: dict[str, NodeView] = {}
     unreachable_seconds: float = 0.0
     stale_share: float = 0.0
+    stale_nodes: int = 0
+    failing_seconds: float = 0.0
 
 
 class LossPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +98,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     :param cause: stable word, such as ``NodeLost``, ``Error``, ``OOMKilled``, ``Preempted``.
     :param message: one sentence for people.
     :param result: termination message of the first pod (rank 0) of a job that succeeded.
+    :param warning: something odd that does not change the outcome; empty: nothing.
+    :param ambiguous: the evidence also allows another kind; the message says which.
+    :param never_started: the pod that is the cause was refused before any of its containers ran.
     """
 
     kind: OutcomeKind
@@ -101,6 +111,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nodes: tuple[str, ...] = ()
     grade: EndGrade | None = None
     result: str | None = None
+    warning: str = ""
+    ambiguous: bool = False
+    never_started: bool = False
 
 
 class NextAction(StrEnum):

@@ -23,11 +23,19 @@ class GpuIdentity(msgspec.Struct, frozen=True, kw_only=True):
     :param model: canonical model name, such as ``H100`` or ``RTX-A6000``.
     :param memory_gb: marketed memory class in GB (40, 80, 141); ``None`` when nothing tells it.
     :param form_factor: ``PCIe``, ``SXM``, ``NVL`` ...; ``None`` when nothing tells it.
+    :param variant: what tells two machines with the same GPU apart, such as ``MEGA`` (more network); mostly
+        ``None``.
     """
 
     model: str
     memory_gb: float | None = None
     form_factor: str | None = None
+    variant: str | None = None
+
+    def __str__(self) -> str:
+        """Return the words for people, such as ``H100 80 GB SXM``."""
+        memory = None if self.memory_gb is None else f"{self.memory_gb:g} GB"
+        return " ".join(part for part in (self.model, self.variant, memory, self.form_factor) if part)
 
 
 class DeclaredGpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,3 +93,14 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
     node_grace_seconds: float = 120.0
     cluster_grace_seconds: float = 900.0
     node_deletion_is_proof: bool = False
+
+    @property
+    def job_tolerations(self) -> tuple[Toleration, ...]:
+        """Tolerations that every remote job in this pool carries.
+
+        The pool's own, and one for the taint that keeps other pods off GPU nodes: it is named as the
+        resource, and the admission plugin ExtendedResourceToleration adds the same to every pod that asks for
+        it.
+        """
+        gpu_taint = Toleration(key=self.gpu.resource_name, operator="Exists", effect="NoSchedule")
+        return self.tolerations if gpu_taint in self.tolerations else (*self.tolerations, gpu_taint)

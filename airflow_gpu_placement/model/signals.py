@@ -36,6 +36,7 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     :param allocatable: devices that pods may use (unhealthy ones are not in it).
     :param used: devices held by pods that are bound and not ended, terminating ones included.
     :param free: devices that a new pod could get now; 0 when the node is not usable.
+    :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
     :param unusable_because: short reason such as ``cordoned`` or ``taint gpu=maintenance:NoSchedule``;
         ``None``: usable.
     """
@@ -47,6 +48,7 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     used: int = 0
     free: int = 0
     zone: str | None = None
+    whole: bool = True
     unusable_because: str | None = None
 
 

@@ -80,7 +80,7 @@ def catalog(lab: Lab) -> dict[str, Any]:
         ),
     ]
     broken = [
-        _pool("broken-dark", "gpu_dark", None, "nvidia-h100-80gb", 0.01),
+        _pool("broken-dark", "gpu_dark", None, "nvidia-h100-80gb", 0.01, gpu={"model": "H100"}),
         _pool("broken-ghost", "gpu_ghost", None, "nvidia-h100-80gb", 0.01),
         _pool("broken-locked", "gpu_locked", us.uid, "nvidia-a100-80gb", 0.01),
         _pool("broken-mixed-up", "gpu_eu", us.uid, "nvidia-h100-80gb", 0.01),
@@ -120,7 +120,7 @@ def airflow_environment(catalog_path: Path) -> Mapping[str, str]:
     return {
         "AIRFLOW__GPU_PLACEMENT__CATALOG": str(catalog_path),
         "AIRFLOW__GPU_PLACEMENT__SIGNAL_DEADLINE_SECONDS": "10",
-        "AIRFLOW__GPU_PLACEMENT__DECIDE_AGAIN_SECONDS": "2",
+        "AIRFLOW__GPU_PLACEMENT__DECIDE_AGAIN_SECONDS": "5",
         "AIRFLOW__GPU_PLACEMENT__FENCE_TIMEOUT_SECONDS": "3",
     }
 

@@ -1,0 +1,28 @@
+"""Enough GPUs are free in sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.engine.filters.shortage import shortage
+from airflow_gpu_placement.model.reasons import Reason, ReasonCode
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.engine.view import PoolView
+
+
+def check(view: PoolView) -> Reason | None:
+    """Refuse a pool with too few free GPUs."""
+    if shortage(view) is not ReasonCode.INSUFFICIENT_FREE_GPUS:
+        return None
+    needed = view.request.total_gpus
+    held = sum(node.used for node in view.allowed)
+    return Reason(
+        code=ReasonCode.INSUFFICIENT_FREE_GPUS,
+        needed=f"{needed} free GPUs",
+        observed=f"{view.free_gpus} free",
+        message=(
+            f"pool {view.pool.name} has {view.free_gpus} GPUs free on nodes that can take the job, "
+            f"which needs {needed}; other pods hold {held}"
+        ),
+    )

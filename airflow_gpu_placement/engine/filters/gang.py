@@ -1,0 +1,28 @@
+"""The free GPUs lie together on enough nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.engine.filters.shortage import shortage
+from airflow_gpu_placement.model.reasons import Reason, ReasonCode
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.engine.view import PoolView
+
+
+def check(view: PoolView) -> Reason | None:
+    """Refuse a pool whose free GPUs are enough in sum and too scattered."""
+    if shortage(view) is not ReasonCode.GANG_DOES_NOT_FIT:
+        return None
+    request = view.request
+    largest = max((node.free for node in view.allowed), default=0)
+    return Reason(
+        code=ReasonCode.GANG_DOES_NOT_FIT,
+        needed=f"{request.nodes} x {request.gpus_per_node} free GPUs",
+        observed=f"{view.fits_now} x {request.gpus_per_node} ({view.free_gpus} free, {largest} on one node)",
+        message=(
+            f"pool {view.pool.name} has {view.free_gpus} GPUs free, but only {view.fits_now} of the job's "
+            f"{request.nodes} pods find {request.gpus_per_node} on one node (most there: {largest})"
+        ),
+    )

@@ -1,0 +1,31 @@
+"""Nodes that this logical task has lost before are not used again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.engine.view import few
+from airflow_gpu_placement.model.reasons import Reason, ReasonCode
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.engine.view import PoolView
+
+
+def check(view: PoolView) -> Reason | None:
+    """Refuse a pool that is large enough, but not without the nodes that were lost."""
+    if not view.known or view.pool.max_nodes is not None:
+        return None  # a pool that grows replaces its nodes
+    lost = [one.node.name for one in view.matching if one.node.name in view.excluded]
+    left = [one for one in view.matching if one.node.name not in view.excluded]
+    request = view.request
+    if not lost or view.pods_ever(left) >= request.nodes or view.pods_ever(view.matching) < request.nodes:
+        return None
+    return Reason(
+        code=ReasonCode.EXCLUDED_BY_HISTORY,
+        needed=f"{request.nodes} x {request.gpus_per_node} GPUs on nodes never lost",
+        observed=f"{len(left)} of {len(view.matching)} nodes never lost",
+        message=(
+            f"earlier tries of this task lost {few(lost)} in pool {view.pool.name}; without "
+            f"{'it' if len(lost) == 1 else 'them'} the pool is too small"
+        ),
+    )

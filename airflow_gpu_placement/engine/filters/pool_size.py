@@ -1,0 +1,69 @@
+"""The pool could hold the gang if all of it were empty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.engine.view import few
+from airflow_gpu_placement.model.reasons import Reason, ReasonCode
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.engine.view import PoolView
+
+
+def check(view: PoolView) -> Reason | None:
+    """Refuse a pool that is too small even when empty, in order and fully grown."""
+    request = view.request
+    if not view.has_whole_gpus:
+        return _no_whole_gpu(view)
+    per_node = _largest_node(view)
+    if per_node is None:
+        return None
+    if per_node < request.gpus_per_node:
+        return Reason(
+            code=ReasonCode.EXCEEDS_POOL_SIZE,
+            needed=f"{request.gpus_per_node} GPUs on one node",
+            observed=f"largest node has {per_node}",
+            message=(
+                f"a pod of the job needs {request.gpus_per_node} GPUs and no node of pool {view.pool.name} "
+                f"has more than {per_node}; ask for fewer gpus_per_node and more nodes"
+            ),
+        )
+    pods = _most_pods(view)
+    if pods is not None and pods < request.nodes:
+        return Reason(
+            code=ReasonCode.EXCEEDS_POOL_SIZE,
+            needed=f"{request.nodes} x {request.gpus_per_node} GPUs",
+            observed=f"at most {pods} x {request.gpus_per_node}",
+            message=(
+                f"pool {view.pool.name} could hold {pods} of the job's {request.nodes} pods with "
+                f"{request.gpus_per_node} GPUs each, even if it were empty"
+            ),
+        )
+    return None
+
+
+def _no_whole_gpu(view: PoolView) -> Reason:
+    why = sorted({one.node.unusable_because or "" for one in view.matching})
+    return Reason(
+        code=ReasonCode.EXCEEDS_POOL_SIZE,
+        needed=f"{view.request.gpus_per_node} whole GPUs on one node",
+        observed="no whole GPU",
+        message=f"the nodes of pool {view.pool.name} have no whole GPU: {few(why)}",
+    )
+
+
+def _largest_node(view: PoolView) -> int | None:
+    """GPUs of the largest node, present or possible; ``None``: unknown."""
+    sizes = [one.size for one in view.matching if one.size]
+    can_be_new = view.pool.max_nodes is not None or not view.known
+    if can_be_new and view.pool.gpu.per_node is not None:
+        sizes.append(view.pool.gpu.per_node)
+    return max(sizes, default=None)
+
+
+def _most_pods(view: PoolView) -> int | None:
+    """Pods that the whole pool could hold; ``None``: unknown."""
+    if not view.known and view.pool.max_nodes is None:
+        return None
+    return view.pods_ever(view.matching)

@@ -1,0 +1,191 @@
+"""Which GPU a node has, from the labels of real clusters; and whether its devices are whole GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from airflow_gpu_placement.engine.gpu_models import (
+    KNOWN_MODELS,
+    canonical_model,
+    complete,
+    normalised,
+    read_model,
+)
+from airflow_gpu_placement.engine.instance_types import gpu_of_instance_type
+from airflow_gpu_placement.model.pool import GpuIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["KNOWN_MODELS", "canonical_model", "identify", "memory_class", "sharing_of"]
+
+_PRODUCT = "nvidia.com/gpu.product"
+_GKE = "cloud.google.com/gke-accelerator"
+_KARPENTER_AWS = "karpenter.k8s.aws/instance-gpu-name"
+
+_NAME_LABELS = (
+    _PRODUCT,
+    _GKE,
+    "gpu.nvidia.com/model",
+    "gpu.nvidia.com/class",
+    _KARPENTER_AWS,
+    "eks.amazonaws.com/instance-gpu-name",
+    "karpenter.azure.com/sku-gpu-name",
+    "amd.com/gpu.product-name",
+    "beta.amd.com/gpu.product-name",
+    "skypilot.co/accelerator",
+)
+"""Labels whose value is a product name, best evidence first. A shared or partitioned value has a suffix."""
+
+_SXM_ONLY = frozenset({"V100", "A100", "H100", "H200", "B200", "B300"})
+"""Models that GKE and the machine types of AWS offer on SXM boards only."""
+
+_GKE_NAMES = {"nvidia-tesla-a100": GpuIdentity(model="A100", memory_gb=40)}
+"""The one name of GKE that leaves its memory out although there are two kinds."""
+
+_AMD_COUNTED = "beta.amd.com/gpu.product-name."
+_AMD_SHORT = "amd.com/"
+
+_MIB_LABELS = (
+    "nvidia.com/gpu.memory",
+    "karpenter.k8s.aws/instance-gpu-memory",
+    "eks.amazonaws.com/instance-gpu-memory",
+)
+_MIB_PER_GIB = 1024
+_BYTES_FROM = 10_000_000
+"""No GPU has this many MiB; a label above it holds bytes, as old labellers wrote."""
+
+_CLASSES = (2, 4, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 141, 144, 180, 192, 256, 288)
+
+
+def identify(labels: Mapping[str, str]) -> GpuIdentity | None:
+    """Tell which GPU a node's labels describe.
+
+    The identity is that of the physical card, also where devices are slices or shares of it. A product that
+    is
+    not in the table becomes a model of its own under its normalised name: it is never taken for a similar
+    one.
+
+    :param labels: labels of the node.
+    :return: ``None``: no label says anything (an empty value says nothing).
+    """
+    for key in _NAME_LABELS:
+        value = labels.get(key, "").strip()
+        if value:
+            return _with_memory(_named(key, value), labels)
+    from_amd = _amd_name(labels)
+    if from_amd:
+        return _with_memory(_named("amd", from_amd), labels)
+    machine = gpu_of_instance_type(labels.get("node.kubernetes.io/instance-type", ""))
+    return None if machine is None else complete(machine)
+
+
+def _named(key: str, value: str) -> GpuIdentity:
+    product = _without_suffix(value)
+    if key == _GKE and product in _GKE_NAMES:
+        identity = _GKE_NAMES[product]
+    else:
+        identity = read_model(product) or GpuIdentity(model=normalised(product))
+    if key in {_GKE, _KARPENTER_AWS} and identity.form_factor is None and identity.model in _SXM_ONLY:
+        identity = msgspec.structs.replace(identity, form_factor="SXM")
+    return identity
+
+
+def _without_suffix(product: str) -> str:
+    product = product.removesuffix("-SHARED")
+    return product.split("-MIG-", 1)[0]
+
+
+def _amd_name(labels: Mapping[str, str]) -> str | None:
+    for key, value in labels.items():
+        if key.startswith(_AMD_COUNTED) and value:
+            return key.removeprefix(_AMD_COUNTED)
+        if key.startswith(_AMD_SHORT) and value == "true" and read_model(key.removeprefix(_AMD_SHORT)):
+            return key.removeprefix(_AMD_SHORT)
+    return None
+
+
+def _with_memory(identity: GpuIdentity, labels: Mapping[str, str]) -> GpuIdentity:
+    """Add the measured memory class; where name and measurement differ, the smaller one is promised."""
+    identity = complete(identity)
+    if "-MIG-" in labels.get(_PRODUCT, ""):
+        return identity  # the memory label describes the slice, not the card
+    measured = _measured_gib(labels)
+    if measured is None:
+        return identity
+    memory_gb = memory_class(identity.model, measured)
+    if identity.memory_gb is not None:
+        memory_gb = min(memory_gb, identity.memory_gb)
+    return msgspec.structs.replace(identity, memory_gb=memory_gb)
+
+
+def _measured_gib(labels: Mapping[str, str]) -> float | None:
+    for key in _MIB_LABELS:
+        number = _positive(labels.get(key, ""))
+        if number is not None:
+            mib = number / 1024**2 if number >= _BYTES_FROM else number
+            return mib / _MIB_PER_GIB
+    for key in ("gpu.nvidia.com/vram", "amd.com/gpu.vram", "beta.amd.com/gpu.vram"):
+        number = _positive(labels.get(key, "").upper().removesuffix("B").removesuffix("G"))
+        if number is not None:
+            return number
+    return None
+
+
+def _positive(text: str) -> float | None:
+    text = text.strip()
+    return float(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def memory_class(model: str, measured_gib: float) -> float:
+    """Return the marketed class of a measured memory: 79.6 GiB on an H100 are a card of 80 GB.
+
+    :param model: canonical model; its own classes come first.
+    :param measured_gib: as the driver reports it, which is a few per cent less than the class.
+    """
+    known = KNOWN_MODELS.get(model)
+    if known is not None:
+        closest = min(known.classes, key=lambda gb: abs(gb - measured_gib))
+        if abs(closest - measured_gib) <= 0.1 * closest:
+            return float(closest)
+    fitting = next((gb for gb in _CLASSES if measured_gib <= gb <= measured_gib * 1.1), None)
+    return float(fitting if fitting is not None else int(measured_gib))
+
+
+def sharing_of(labels: Mapping[str, str], offered: int) -> str | None:
+    """Say why the devices behind a node's GPU resource are not whole GPUs.
+
+    :param labels: labels of the node.
+    :param offered: how many devices the node offers under the resource.
+    :return: such as ``time-slicing: 12 shares of 1 GPU``; ``None``: they are whole GPUs.
+    """
+    product = labels.get(_PRODUCT, "")
+    if "-MIG-" in product:
+        return f"MIG slices ({product.split('-MIG-', 1)[1]})"
+    if labels.get("cloud.google.com/gke-gpu-partition-size"):
+        return f"MIG slices ({labels['cloud.google.com/gke-gpu-partition-size']})"
+    partition = labels.get("amd.com/gpu.compute-memory-partition", "").upper()
+    if partition and not partition.startswith("SPX"):
+        return f"partitions of a GPU ({partition})"
+    return _shares(labels, product, offered)
+
+
+def _shares(labels: Mapping[str, str], product: str, offered: int) -> str | None:
+    count = labels.get("nvidia.com/gpu.count", "").strip()
+    replicas = labels.get("nvidia.com/gpu.replicas", "").strip()
+    strategy = labels.get("nvidia.com/gpu.sharing-strategy", "") or labels.get(
+        "cloud.google.com/gke-gpu-sharing-strategy", ""
+    )
+    shared = (
+        product.endswith("-SHARED")
+        or strategy not in {"", "none"}
+        or (replicas.isdecimal() and int(replicas) > 1)
+        or (count.isdecimal() and 0 < int(count) < offered)
+    )
+    if not shared:
+        return None
+    what = strategy if strategy not in {"", "none"} else "sharing"
+    cards = f" of {count} GPU{'' if count == '1' else 's'}" if count.isdecimal() else ""
+    return f"{what}: {offered} shares{cards}"

@@ -1,0 +1,246 @@
+"""What one pod's own status says about how it ended."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from airflow_gpu_placement.engine.container_evidence import (
+    SIGKILL_EXIT,
+    SIGTERM_EXIT,
+    app_exit,
+    first_failure,
+    waiting_trouble,
+)
+from airflow_gpu_placement.engine.finding import Finding
+from airflow_gpu_placement.model.outcome import OutcomeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_gpu_placement.model.kube import Condition, ContainerStatus, Pod
+
+_SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
+_REFUSED_REASONS = frozenset(
+    {
+        "UnexpectedAdmissionError",
+        "NodeAffinity",
+        "NodePorts",
+        "Preempting",
+        "InvalidNodeInfo",
+        "TopologyAffinityError",
+        "PodOSNotSupported",
+        "AdmissionFailed",
+    }
+)
+_OWN_LIMIT = re.compile(
+    r"exceeds the (total )?limit|exceeded its local ephemeral storage limit|emptydir volume .* exceeds", re.I
+)
+_DISRUPTION_CAUSES = {
+    "PreemptionByScheduler": ("Preempted", "preempted by a pod of higher priority"),
+    "DeletionByTaintManager": ("NodeTainted", "deleted because of a taint on its node"),
+    "EvictionByEvictionAPI": ("Evicted", "evicted, as a drain of its node does"),
+    "DeletionByPodGC": ("NodeGone", "collected because its node no longer exists"),
+    "DeletionByDeviceTaintManager": ("DeviceFault", "deleted because of a taint on its device"),
+    "TerminationByKubelet": ("NodePressure", "terminated by its node"),
+}
+
+_NODE_AT_FAULT = frozenset({"DeviceFault", "NodeGone", "NodeLost", "NodeShutdown", "NodeTainted"})
+"""Losses that lie in the node. Preemption, drains, pressure and a full node pass or strike elsewhere too."""
+
+
+def statuses(pod: Pod) -> Iterator[ContainerStatus]:
+    """Yield the statuses of all containers of a pod, init containers first."""
+    yield from pod.status.init_container_statuses
+    yield from pod.status.container_statuses
+
+
+def disruption(pod: Pod) -> Condition | None:
+    """Return the condition by which the cluster says that it takes the pod away, when it is True."""
+    return next(
+        (one for one in pod.status.conditions if one.type == "DisruptionTarget" and one.status == "True"),
+        None,
+    )
+
+
+def never_started(pod: Pod) -> bool:
+    """Whether no container of the pod has ever run, by what the node reported.
+
+    No status at all counts only where the node refused the pod: it reports none then.
+    """
+    seen = list(statuses(pod))
+    if not seen:
+        return not pod.spec.node_name or refused(pod)
+    return all(
+        one.state.running is None and one.state.terminated is None and one.last_state.terminated is None
+        for one in seen
+    )
+
+
+def refused(pod: Pod) -> bool:
+    """Whether the node refused the pod at its door."""
+    reason = pod.status.reason
+    return pod.status.phase == "Failed" and (
+        reason in _REFUSED_REASONS or reason == "NodeShutdown" or reason.startswith("OutOf")
+    )
+
+
+def ended(pod: Pod) -> bool:
+    """Whether the pod is over as far as the API tells (which is no proof that its processes are)."""
+    return pod.status.phase in {"Succeeded", "Failed"}
+
+
+def failed(pod: Pod) -> bool:
+    """Whether the pod shows a failure: its phase, or a container that ended badly before the phase follows.
+
+    An init container does not count before the phase says so: one that is a sidecar is started again.
+    """
+    return pod.status.phase == "Failed" or (
+        pod.status.phase != "Succeeded" and first_failure(pod.status.container_statuses) is not None
+    )
+
+
+def judge(pod: Pod) -> Finding | None:
+    """Say why a pod failed or cannot start; ``None``: nothing is wrong, or nothing can be said yet."""
+    if not failed(pod):
+        return _cannot_start(pod)
+    finding = _by_pod_reason(pod) or _by_disruption(pod) or _by_node_reason(pod) or _by_container(pod)
+    if finding.by_exit and pod.metadata.deletion_timestamp is not None:
+        finding = _stopped_by_deletion(finding)
+    return msgspec.structs.replace(
+        finding, pod=pod.metadata.name, node=pod.spec.node_name, never_started=never_started(pod)
+    )
+
+
+def _stopped_by_deletion(finding: Finding) -> Finding:
+    """Read the exit code of a pod that was being deleted: a signal came with the deletion."""
+    if finding.exit_code not in {SIGKILL_EXIT, SIGTERM_EXIT}:
+        return msgspec.structs.replace(finding, secondary=True)
+    return msgspec.structs.replace(
+        finding,
+        kind=OutcomeKind.INFRASTRUCTURE,
+        cause="PodDeleted",
+        what="was deleted by somebody other than its Job's end",
+        ambiguous=False,
+        secondary=True,
+    )
+
+
+def _cannot_start(pod: Pod) -> Finding | None:
+    if pod.status.phase != "Pending":
+        return None
+    finding = waiting_trouble(statuses(pod))
+    if finding is None:
+        return None
+    return msgspec.structs.replace(
+        finding, pod=pod.metadata.name, node=pod.spec.node_name, never_started=never_started(pod)
+    )
+
+
+def _by_pod_reason(pod: Pod) -> Finding | None:
+    """Read the reasons that say more than a disruption: the pod's own limits."""
+    status = pod.status
+    if status.reason == "DeadlineExceeded":
+        return Finding(
+            kind=OutcomeKind.APPLICATION,
+            cause="DeadlineExceeded",
+            what=f"ran longer than its time limit ({status.message or 'activeDeadlineSeconds'})",
+            at=_ended_at(pod),
+        )
+    if status.reason == "Evicted" and _OWN_LIMIT.search(status.message):
+        return Finding(
+            kind=OutcomeKind.APPLICATION,
+            cause="EphemeralStorageLimit",
+            what=f"wrote more to local disk than it may ({status.message.strip()})",
+            at=_ended_at(pod),
+        )
+    return None
+
+
+def _by_disruption(pod: Pod) -> Finding | None:
+    condition = disruption(pod)
+    if condition is None:
+        return None
+    announced = when(condition.last_transition_time)
+    at = _ended_at(pod)
+    if (
+        announced is not None
+        and at is not None
+        and at < announced
+        and first_failure(statuses(pod)) is not None
+    ):
+        return None  # it had failed by itself before
+    cause, what = _DISRUPTION_CAUSES.get(condition.reason, (condition.reason or "Disrupted", "disrupted"))
+    if condition.reason == "TerminationByKubelet" and pod.status.reason in _SHUTDOWN_REASONS:
+        cause, what = "NodeShutdown", "terminated because its node shuts down"
+    detail = condition.message or pod.status.message
+    return _loss(cause, f"was {what}{_in_brackets(detail)}", announced)
+
+
+def _by_node_reason(pod: Pod) -> Finding | None:
+    status = pod.status
+    detail = _in_brackets(status.message)
+    if status.reason in _SHUTDOWN_REASONS:
+        cause, what = "NodeShutdown", f"was stopped because its node shuts down{detail}"
+    elif status.reason == "Evicted":
+        cause, what = "NodePressure", f"was evicted by its node{detail}"
+    elif status.reason == "Preempting":
+        cause, what = "Preempted", f"was preempted on its node{detail}"
+    elif status.reason == "UnexpectedAdmissionError":
+        cause, what = "DeviceFault", f"was refused by its node, whose devices are not in order{detail}"
+    elif refused(pod):
+        cause, what = "RefusedByNode", f"was refused by its node: {status.reason}{detail}"
+    elif status.reason == "NodeLost":
+        cause, what = "NodeLost", f"was on a node that was lost{detail}"
+    else:
+        return None
+    return _loss(cause, what, _ended_at(pod))
+
+
+def _loss(cause: str, what: str, at: datetime | None) -> Finding:
+    return Finding(
+        kind=OutcomeKind.INFRASTRUCTURE,
+        cause=cause,
+        what=what,
+        at=at,
+        blames_node=cause in _NODE_AT_FAULT,
+    )
+
+
+def _by_container(pod: Pod) -> Finding:
+    found = first_failure(statuses(pod))
+    if found is not None:
+        return app_exit(pod, *found, at=when(found[1].finished_at))
+    return Finding(
+        kind=OutcomeKind.INFRASTRUCTURE,
+        cause=pod.status.reason or "NoEvidence",
+        what=(
+            "failed and no container of it says why"
+            f"{_in_brackets(pod.status.message)}; this is taken as a loss, it may be the job's own fault"
+        ),
+        ambiguous=True,
+    )
+
+
+def _ended_at(pod: Pod) -> datetime | None:
+    found = first_failure(statuses(pod))
+    return None if found is None else when(found[1].finished_at)
+
+
+def when(text: str | None) -> datetime | None:
+    """Read a time of the API; ``None``: not there or not a time."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    # A time of the API always has a zone; one without it cannot be compared and counts as not there.
+    return moment if moment.tzinfo is not None else None
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text.strip()})" if text.strip() else ""

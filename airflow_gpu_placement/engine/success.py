@@ -1,0 +1,65 @@
+"""Whether a remote job has done its work, and what it returned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.engine.pod_evidence import statuses
+from airflow_gpu_placement.model.outcome import EndGrade, Outcome, OutcomeKind
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.model.kube import Pod
+    from airflow_gpu_placement.model.outcome import Observation
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_DONE = frozenset({"Complete", "SuccessCriteriaMet"})
+
+
+def succeeded(observation: Observation) -> Outcome | None:
+    """Recognise a success: the Job says so, or it was cleaned up after each of its pods had succeeded."""
+    job = observation.job
+    if job is None:
+        if not _all_seen_to_succeed(observation.pods):
+            return None
+    elif not any(one.type in _DONE and one.status == "True" for one in job.status.conditions):
+        return None
+    return Outcome(
+        kind=OutcomeKind.SUCCEEDED,
+        cause="Complete",
+        message="the job succeeded",
+        grade=EndGrade.CONFIRMED,
+        result=_result(observation.pods),
+        warning=_warning(observation.pods),
+    )
+
+
+def _all_seen_to_succeed(pods: tuple[Pod, ...]) -> bool:
+    """Whether every pod succeeded and none of the gang's indexes is missing among them."""
+    if not pods or any(pod.status.phase != "Succeeded" for pod in pods):
+        return False
+    return {index_of(pod) for pod in pods} == set(range(len({index_of(pod) for pod in pods})))
+
+
+def index_of(pod: Pod) -> int:
+    """Return a pod's place in its gang; a pod without one is the only one and has 0."""
+    text = pod.metadata.annotations.get(_INDEX) or pod.metadata.labels.get(_INDEX) or "0"
+    return int(text) if text.isdecimal() else 0
+
+
+def _result(pods: tuple[Pod, ...]) -> str | None:
+    """Return the termination message of rank 0, of the pod that succeeded when there were several."""
+    for pod in sorted(pods, key=lambda pod: pod.status.phase != "Succeeded"):
+        if index_of(pod) == 0:
+            for one in pod.status.container_statuses:
+                if one.state.terminated is not None and one.state.terminated.message:
+                    return one.state.terminated.message
+    return None
+
+
+def _warning(pods: tuple[Pod, ...]) -> str:
+    """Say what is odd about a success: a container whose memory ran out and that still ended with 0."""
+    for pod in pods:
+        for one in statuses(pod):
+            if one.state.terminated is not None and one.state.terminated.reason == "OOMKilled":
+                return f"pod {pod.metadata.name} succeeded, but a process of {one.name} ran out of memory"
+    return ""

@@ -1,0 +1,124 @@
+"""Open a pool's cluster from its Airflow connection, and from nothing else.
+
+The provider's own hook falls back to the worker's default credentials when a connection is empty, which
+launches in the wrong cluster without a word. Here a connection that does not say which cluster it means is
+refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_gpu_placement.exceptions import ConnectionMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Connection
+
+    from airflow_gpu_placement.clusters.client import ClusterClient
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_LEGACY_PREFIX = "extra__kubernetes__"
+
+
+async def open_on_worker(conn_id: str, context: str | None) -> ClusterClient:
+    """Open a cluster from a task process; the connection is read again at every call.
+
+    :param conn_id: Airflow connection of the type Kubernetes.
+    :param context: kubeconfig context; ``None``: the connection's own choice.
+    :raises ConnectionMissing: it does not exist, or does not say which cluster it means.
+    """
+    try:
+        connection = await asyncio.to_thread(BaseHook.get_connection, conn_id)
+    except AirflowNotFoundException as error:
+        raise _missing(conn_id) from error
+    return await _open(connection, conn_id, context)
+
+
+async def open_on_triggerer(conn_id: str, context: str | None) -> ClusterClient:
+    """Open a cluster from the triggerer's event loop; otherwise as :func:`open_on_worker`."""
+    try:
+        connection = await BaseHook.aget_connection(conn_id)
+    except AirflowNotFoundException as error:
+        raise _missing(conn_id) from error
+    return await _open(connection, conn_id, context)
+
+
+async def _open(connection: Connection, conn_id: str, context: str | None) -> ClusterClient:
+    from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
+
+    extra = connection.extra_dejson
+    config = kubeconfig_from_extra(extra, conn_id)
+    return await client_from_kubeconfig(config, context or _field(extra, "cluster_context"))
+
+
+def kubeconfig_from_extra(extra: Mapping[str, Any], conn_id: str) -> dict[str, Any]:
+    """Turn a connection's extra fields into a kubeconfig.
+
+    :param extra: fields ``kube_config`` (JSON text or object), ``kube_config_path`` or ``in_cluster``.
+    :raises ConnectionMissing: none of them, or more than one, or one that cannot be read.
+    """
+    given = {name: _field(extra, name) for name in ("kube_config", "kube_config_path", "in_cluster")}
+    chosen = [name for name, value in given.items() if value]
+    if len(chosen) != 1:
+        found = " and ".join(chosen) or "none of them"
+        raise ConnectionMissing(
+            f"Airflow connection {conn_id!r} must set exactly one of the extra fields kube_config, "
+            f"kube_config_path and in_cluster, but sets {found}; the default credentials are never used"
+        )
+    if given["in_cluster"]:
+        return _in_cluster(conn_id)
+    try:
+        text = given["kube_config"] or Path(given["kube_config_path"]).expanduser().read_text()
+        config = yaml.safe_load(text) if isinstance(text, str) else json.loads(json.dumps(text))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
+        raise ConnectionMissing(
+            f"Airflow connection {conn_id!r}: {chosen[0]} cannot be read: {type(error).__name__}"
+        ) from error
+    if not isinstance(config, dict):
+        raise ConnectionMissing(f"Airflow connection {conn_id!r}: {chosen[0]} holds no kubeconfig")
+    return config
+
+
+def _in_cluster(conn_id: str) -> dict[str, Any]:
+    """Describe the cluster that this process runs in as a kubeconfig, when the connection asks for it."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host or not (_SERVICE_ACCOUNT / "token").exists():
+        raise ConnectionMissing(
+            f"Airflow connection {conn_id!r} says in_cluster, but this process does not run in a pod "
+            f"with a service account"
+        )
+    return {
+        "current-context": "in-cluster",
+        "contexts": [{"name": "in-cluster", "context": {"cluster": "in-cluster", "user": "in-cluster"}}],
+        "clusters": [
+            {
+                "name": "in-cluster",
+                "cluster": {
+                    "server": f"https://{f'[{host}]' if ':' in host else host}:{port}",
+                    "certificate-authority": str(_SERVICE_ACCOUNT / "ca.crt"),
+                },
+            }
+        ],
+        "users": [{"name": "in-cluster", "user": {"tokenFile": str(_SERVICE_ACCOUNT / "token")}}],
+    }
+
+
+def _field(extra: Mapping[str, Any], name: str) -> Any:
+    return extra.get(name) or extra.get(f"{_LEGACY_PREFIX}{name}") or None
+
+
+def _missing(conn_id: str) -> ConnectionMissing:
+    return ConnectionMissing(
+        f"Airflow connection {conn_id!r} does not exist; make it with: airflow connections add {conn_id} "
+        '--conn-type kubernetes --conn-extra \'{"kube_config_path": "/path/to/kubeconfig"}\''
+    )

@@ -1,0 +1,73 @@
+"""Find the remote jobs of a logical task by their labels, whatever our own memory says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+
+from airflow_gpu_placement.launch.job import jobs_path
+from airflow_gpu_placement.launch.manifest import JOB_NAME_LABEL
+from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL, FENCE_LABEL, LOGICAL_TASK_LABEL
+from airflow_gpu_placement.model.kube import Job, ObjectMeta, Pod
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.clusters.client import ClusterClient
+
+CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
+
+
+class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A remote job that left something on a cluster.
+
+    :param uid: of the Job, also when only its pods are left.
+    :param exists: the Job object is there; ``False``: only pods of it are.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    attempt_id: str
+    fence: int
+    exists: bool = True
+
+
+async def find(client: ClusterClient, namespace: str, logical_hash: str) -> tuple[RemoteJob, ...]:
+    """Return every remote job of a logical task in a namespace, oldest fence first.
+
+    Pods whose Job is gone count too: a Job deleted in the background goes at once, its pods on a silent node
+    stay.
+    """
+    selector = {"labelSelector": f"{LOGICAL_TASK_LABEL}={logical_hash}"}
+    jobs, _ = await client.list_all(jobs_path(namespace), Job, selector)
+    pods, _ = await client.list_all(pods_path(namespace), Pod, selector)
+    found = {job.metadata.uid: _remote(job.metadata, job.metadata.name, job.metadata.uid) for job in jobs}
+    for pod in pods:
+        uid = job_uid_of(pod)
+        if uid and uid not in found:
+            name = pod.metadata.labels.get(JOB_NAME_LABEL, "")
+            found[uid] = _remote(pod.metadata, name, uid, exists=False)
+    return tuple(sorted(found.values(), key=lambda one: (one.fence, one.name)))
+
+
+def pods_path(namespace: str) -> str:
+    """Return the API path of a namespace's pods."""
+    return f"/api/v1/namespaces/{quote(namespace)}/pods"
+
+
+def job_uid_of(pod: Pod) -> str:
+    """Return the uid of the Job that a pod belongs to; it stays known when the Job is gone."""
+    return pod.metadata.labels.get(CONTROLLER_UID_LABEL, "")
+
+
+def _remote(metadata: ObjectMeta, name: str, uid: str, *, exists: bool = True) -> RemoteJob:
+    fence = metadata.labels.get(FENCE_LABEL, "")
+    return RemoteJob(
+        namespace=metadata.namespace,
+        name=name,
+        uid=uid,
+        attempt_id=metadata.labels.get(ATTEMPT_LABEL, ""),
+        fence=int(fence) if fence.isdecimal() else 0,
+        exists=exists,
+    )

@@ -1,0 +1,220 @@
+"""Take a remote job away and tell how well it is proven that nothing of it runs any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+
+from airflow_gpu_placement.clusters.errors import may_pass
+from airflow_gpu_placement.exceptions import ClusterError, Conflict, NotFound
+from airflow_gpu_placement.launch.evidence import asserted, reported_ended, vanished_ended, worst
+from airflow_gpu_placement.launch.find import CONTROLLER_UID_LABEL, find, pods_path
+from airflow_gpu_placement.launch.job import jobs_path
+from airflow_gpu_placement.launch.manifest import JOB_NAME_LABEL
+from airflow_gpu_placement.model.kube import Job, Node, Pod
+from airflow_gpu_placement.model.outcome import EndGrade
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.clusters.client import ClusterClient
+
+__all__ = ["find", "withdraw"]
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.5
+_WATCH_SECONDS = 60
+_IDLE_SECONDS = _WATCH_SECONDS + 15.0
+_LAST_READ_SECONDS = 5.0
+
+
+async def withdraw(
+    client: ClusterClient,
+    namespace: str,
+    job_name: str,
+    *,
+    job_uid: str | None,
+    node_deletion_is_proof: bool,
+    timeout_seconds: float,
+) -> EndGrade:
+    """Delete a remote job with its pods and wait until its end is proven, or the time is over.
+
+    What is gone already is fine. A job that was never created has ended for sure; one that was (``job_uid``
+    given) and of which nothing is left to look at has not: nobody can say any more how it went.
+
+    :param job_uid: ``None``: not known; whatever job has the name is meant.
+    :param node_deletion_is_proof: a setting of the pool.
+    :param timeout_seconds: a pod on a healthy node may take its termination grace (30 s) to end.
+    :raises ClusterError: the API refuses, as in ``Forbidden``. When it does not answer, the grade is
+        ``unknown``.
+    """
+    withdrawal = _Withdrawal(client, namespace, job_name, job_uid, node_deletion_is_proof)
+    watcher: asyncio.Task[None] | None = None
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await withdrawal.begin()
+            watcher = asyncio.create_task(withdrawal.follow_pods())
+            await withdrawal.wait()
+    except TimeoutError:
+        logger.warning("job %s/%s has not provably ended after %g s", namespace, job_name, timeout_seconds)
+    finally:
+        if watcher is not None:
+            watcher.cancel()
+            await asyncio.wait({watcher})
+    return withdrawal.grade()
+
+
+class _Withdrawal:
+    """One job on its way out: what was seen of its pods, and of the nodes of those that have not ended."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        namespace: str,
+        job_name: str,
+        job_uid: str | None,
+        node_deletion_is_proof: bool,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._job_path = jobs_path(namespace, job_name)
+        self._job_name = job_name
+        self._job_uid = job_uid
+        self._node_deletion_is_proof = node_deletion_is_proof
+        self._selector: dict[str, str] = {}
+        self._version = ""
+        self._pods: dict[str, Pod] = {}
+        self._vanished: set[str] = set()
+        self._nodes: dict[str, Node | None] = {}
+        self._begun = False
+        self._unseen = 0
+        self._changed = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Read what there is, then ask for its deletion; again and again while the API does not answer."""
+        while True:
+            try:
+                await self._begin()
+            except ClusterError as error:
+                if not may_pass(error):
+                    raise
+                logger.info("withdrawing job %s: %s", self._job_name, error)
+                await asyncio.sleep(error.retry_after_seconds or _POLL_SECONDS)
+            else:
+                return
+
+    async def _begin(self) -> None:
+        created = self._job_uid is not None
+        job = await self._job()
+        if job is not None:
+            self._job_uid = job.metadata.uid
+        label = f"{JOB_NAME_LABEL}={self._job_name}"
+        if self._job_uid is not None:
+            label = f"{CONTROLLER_UID_LABEL}={self._job_uid}"
+        self._selector = {"labelSelector": label}
+        await self._list()
+        if job is not None:
+            status = job.status
+            counted = status.active + status.terminating + status.failed + status.succeeded
+            self._unseen = max(self._unseen, counted - len(self._pods))
+            with contextlib.suppress(NotFound, Conflict):
+                await self._client.delete(self._job_path, uid=self._job_uid, propagation="Foreground")
+        elif created and not self._pods:
+            self._unseen = 1
+        self._begun = True
+
+    async def wait(self) -> None:
+        """Return once the job is gone and every pod of it has ended, has vanished, or is vouched for."""
+        while True:
+            self._changed.clear()
+            try:
+                await self._look_at_nodes()
+                if all(self._is_settled(uid) for uid in self._pods) and await self._no_more_pods():
+                    return
+            except ClusterError as error:
+                if not may_pass(error):
+                    raise
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._changed.wait()
+
+    async def follow_pods(self) -> None:
+        """Keep the last state of every pod, above all the one just before its object goes."""
+        while True:
+            query = self._selector | {
+                "resourceVersion": self._version,
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(_WATCH_SECONDS),
+            }
+            try:
+                events = self._client.watch(
+                    pods_path(self._namespace), query, idle_timeout_seconds=_IDLE_SECONDS
+                )
+                async for event in events:
+                    self._note(event.type, msgspec.json.decode(event.object, type=Pod))
+            except ClusterError as error:
+                logger.info("pods of job %s: %s", self._job_name, error)
+                await asyncio.sleep(_POLL_SECONDS)
+                with contextlib.suppress(ClusterError):
+                    await self._list()
+
+    def grade(self) -> EndGrade:
+        """Return the proof for the whole job: that of its worst pod."""
+        if not self._begun or self._unseen:
+            return EndGrade.UNKNOWN
+        return worst(self._grade_of(uid) for uid in self._pods)
+
+    def _grade_of(self, uid: str) -> EndGrade:
+        pod, node = self._pods[uid], self._nodes.get(self._pods[uid].spec.node_name)
+        if reported_ended(pod) or (uid in self._vanished and vanished_ended(pod, node)):
+            return EndGrade.CONFIRMED
+        known = pod.spec.node_name in self._nodes
+        if known and asserted(node, node_deletion_is_proof=self._node_deletion_is_proof):
+            return EndGrade.ASSERTED
+        return EndGrade.UNKNOWN
+
+    def _is_settled(self, uid: str) -> bool:
+        return uid in self._vanished or self._grade_of(uid) is not EndGrade.UNKNOWN
+
+    async def _no_more_pods(self) -> bool:
+        """Whether no pod can appear any more: the job is gone, or ends only for want of a node's word."""
+        if any(self._grade_of(uid) is EndGrade.ASSERTED for uid in self._pods):
+            return True  # the job stays until the garbage collector has removed the pods of that node
+        return await self._job() is None
+
+    async def _look_at_nodes(self) -> None:
+        for uid, pod in self._pods.items():
+            name = pod.spec.node_name
+            if name and not reported_ended(pod) and (uid not in self._vanished or name not in self._nodes):
+                try:
+                    self._nodes[name] = await self._client.get_as(f"/api/v1/nodes/{quote(name)}", Node)
+                except NotFound:
+                    self._nodes[name] = None
+
+    async def _job(self) -> Job | None:
+        """Return the job; ``None`` also when another one has taken its name."""
+        try:
+            job = await self._client.get_as(self._job_path, Job)
+        except NotFound:
+            return None
+        return job if self._job_uid in {None, job.metadata.uid} else None
+
+    async def _list(self) -> None:
+        pods, self._version = await self._client.list_all(pods_path(self._namespace), Pod, self._selector)
+        listed = {pod.metadata.uid: pod for pod in pods}
+        self._vanished |= self._pods.keys() - listed.keys()
+        self._pods |= listed
+        self._changed.set()
+
+    def _note(self, kind: str, pod: Pod) -> None:
+        self._version = pod.metadata.resource_version
+        if kind == "BOOKMARK":
+            return
+        self._pods[pod.metadata.uid] = pod
+        if kind == "DELETED":
+            self._vanished.add(pod.metadata.uid)
+        self._changed.set()

@@ -1,0 +1,264 @@
+"""One attempt: sweep, decide, write the intent, create the remote job."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
+from airflow_gpu_placement.catalog import load
+from airflow_gpu_placement.cycle import decide
+from airflow_gpu_placement.engine.explain import details, line, table_text
+from airflow_gpu_placement.engine.history import history_of
+from airflow_gpu_placement.exceptions import NoPoolFits, RequestError
+from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, scan
+from airflow_gpu_placement.hooks.clusters import open_on_worker
+from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, remember
+from airflow_gpu_placement.launch.spec import LaunchSpec
+from airflow_gpu_placement.model.attempt import Attempt, AttemptPhase, AttemptRecord, TaskRecord
+from airflow_gpu_placement.model.outcome import OutcomeKind
+from airflow_gpu_placement.operators.identity import logical_task
+from airflow_gpu_placement.operators.request import parse_request
+from airflow_gpu_placement.operators.sweep import sweep
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_gpu_placement.catalog import Catalog
+    from airflow_gpu_placement.model.attempt import LogicalTask
+    from airflow_gpu_placement.model.decision import Decision
+    from airflow_gpu_placement.model.pool import GpuPool
+    from airflow_gpu_placement.model.request import GpuRequest
+    from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
+    from airflow_gpu_placement.settings import Settings
+
+log = logging.getLogger(__name__)
+
+RESUME_MODES = ("auto", "always", "never")
+DECISION_KEY = "gpu_placement.decision"
+MAX_DECISION_BYTES = 60_000
+"""Airflow's task state store is made for values up to 64 kB."""
+
+
+class Launched(NamedTuple):
+    """A remote job exists; here is what to remember and what to watch."""
+
+    record: AttemptRecord
+    trigger_arguments: dict[str, Any]
+
+
+class Waiting(NamedTuple):
+    """No pool can take the job now, but one may later."""
+
+    explanation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placing:
+    """Everything one attempt needs, read once from the task's context."""
+
+    operator: GpuTrainingJobOperator
+    request: GpuRequest
+    catalog: Catalog
+    memory: TaskStateMemory
+    store: Any
+    task: LogicalTask
+    attempt_id: str
+    try_number: int
+    settings: Settings
+
+    @classmethod
+    def of(cls, operator: GpuTrainingJobOperator, context: Context, settings: Settings) -> Placing:
+        """Read the request, the catalogue and the memory.
+
+        :raises RequestError: the request or an argument cannot be read.
+        :raises CatalogError: the catalogue is missing or wrong.
+        """
+        if operator.resume not in RESUME_MODES:
+            raise RequestError(f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}")
+        ti = context["ti"]
+        store = context["task_state_store"]
+        return cls(
+            operator=operator,
+            request=parse_request(operator.gpu),
+            catalog=load(settings.catalog),
+            memory=TaskStateMemory(store),
+            store=store,
+            task=logical_task(ti),
+            attempt_id=str(ti.id),
+            try_number=ti.try_number,
+            settings=settings,
+        )
+
+    async def attempt(self) -> Launched | Waiting:
+        """Place the job once.
+
+        :raises NoPoolFits: every pool says never.
+        """
+        pools = {pool.name: pool for pool in self.catalog.pools}
+        # 1. Settle what earlier attempts left behind.
+        record = begin(self.memory.read(), self.attempt_id, self.operator.resume)
+        swept = await sweep(
+            record,
+            self.task,
+            self.attempt_id,
+            pools=pools,
+            open_cluster=open_on_worker,
+            timeout_seconds=self.settings.fence_timeout_seconds,
+        )
+        # 2. Decide on one snapshot.
+        decision = await decide(
+            self.request,
+            self.catalog,
+            history_of(swept.record),
+            subject=str(self.task),
+            open_cluster=open_on_worker,
+            deadline_seconds=self.settings.signal_deadline_seconds,
+            clock=lambda: datetime.now(UTC),
+        )
+        # 3. Keep it, and tell it unless it was told before.
+        if decision.chosen is None:
+            return self._nowhere(decision, swept.record)
+        # 4. Launch, the intent first.
+        found = self._checkpoints(swept.record)
+        fence = 1 + max(swept.record.last_fence, swept.largest_fence, found.largest_fence)
+        attempt = Attempt(task=self.task, attempt_id=self.attempt_id, try_number=self.try_number, fence=fence)
+        self._keep(decision, fence)
+        return await self._launch(decision, pools[decision.chosen], attempt, swept.record, found)
+
+    def _nowhere(self, decision: Decision, record: TaskRecord) -> Waiting:
+        self._keep(decision, record.last_fence + 1)
+        self.memory.write(record)
+        explanation = details(decision)
+        if decision.never:
+            raise NoPoolFits(explanation)
+        return Waiting(explanation)
+
+    def _checkpoints(self, record: TaskRecord) -> CheckpointScan:
+        uri = self.request.checkpoint.uri
+        if uri is None:
+            return CheckpointScan()
+        found = scan(checkpoint_root(uri, self.task.hash, record.generation))
+        if found.resume_from:
+            log.info("Resume from step %s: %s", found.step, found.resume_from)
+        return found
+
+    def _keep(self, decision: Decision, fence: int) -> None:
+        """Store the decision beside the memory, without the nodes when they are too many; tell it once."""
+        kept = as_json(decision)
+        if len(msgspec.json.encode(kept)) > MAX_DECISION_BYTES:
+            kept["snapshot"] = None
+        key = f"{DECISION_KEY}.{fence}"
+        told = self.store.get(key)
+        telling = {"line": line(decision), "attempt_id": self.attempt_id}
+        self.store.set(key, {**kept, **telling}, retention=NEVER_EXPIRE)
+        if isinstance(told, dict) and telling.items() <= told.items():
+            return
+        log.info("%s", line(decision))
+        for row in table_text(decision).splitlines():
+            log.info("%s", row)
+
+    async def _launch(
+        self,
+        decision: Decision,
+        pool: GpuPool,
+        attempt: Attempt,
+        record: TaskRecord,
+        found: CheckpointScan,
+    ) -> Launched:
+        from airflow_gpu_placement.launch.job import create
+
+        cluster_uid = decision.snapshot.pools[pool.name].cluster_uid
+        avoid = decision.verdicts[0].avoid_nodes  # fitting pools come first, the chosen one before all
+        spec = self._spec(pool, attempt, record, found, avoid)
+        client = await open_on_worker(pool.kubernetes_conn_id, pool.context)
+        try:
+            await client.uid()  # known from here on, so that creating need not ask for it after the intent
+            known = AttemptRecord(
+                attempt_id=attempt.attempt_id,
+                try_number=attempt.try_number,
+                fence=attempt.fence,
+                pool=pool.name,
+                kubernetes_conn_id=pool.kubernetes_conn_id,
+                context=pool.context,
+                cluster_uid=cluster_uid,
+                namespace=pool.namespace,
+                job_name=attempt.job_name,
+                started_at=datetime.now(UTC),
+            )
+            record = remember(record, known)
+            self.memory.write(record)  # the intent: nothing may stand between this and the create
+            created = await create(client, spec, expected_uid=cluster_uid)
+        finally:
+            await client.close()
+        known = msgspec.structs.replace(known, phase=AttemptPhase.CREATED, job_uid=created.uid)
+        self.memory.write(remember(record, known))
+        log.info(
+            "%s remote job %s in pool %s (try %d, fence %d)",
+            "Found again the" if created.adopted else "Created",
+            attempt.job_name,
+            pool.name,
+            attempt.try_number,
+            attempt.fence,
+        )
+        return Launched(known, trigger_arguments(known, pool))
+
+    def _spec(
+        self,
+        pool: GpuPool,
+        attempt: Attempt,
+        record: TaskRecord,
+        found: CheckpointScan,
+        avoid_nodes: tuple[str, ...],
+    ) -> LaunchSpec:
+        operator, uri = self.operator, self.request.checkpoint.uri
+        return LaunchSpec(
+            attempt=attempt,
+            pool=pool,
+            image=operator.image,
+            command=tuple(operator.command),
+            args=tuple(operator.arguments),
+            env=dict(operator.env or {}),
+            gpus_per_node=self.request.gpus_per_node,
+            nodes=self.request.nodes,
+            resources=dict(operator.pod_resources or {}),
+            volumes=tuple(dict(volume) for volume in operator.volumes),
+            volume_mounts=tuple(dict(mount) for mount in operator.volume_mounts),
+            excluded_nodes=avoid_nodes,
+            checkpoint_root=checkpoint_root(uri, self.task.hash, record.generation) if uri else None,
+            resume_from=found.resume_from or None,
+            ttl_seconds=operator.ttl_seconds_after_finished,
+        )
+
+
+def begin(record: TaskRecord, attempt_id: str, resume: str) -> TaskRecord:
+    """Choose the generation of checkpoints that an attempt belongs to.
+
+    A retry keeps it, and so does the clear of a task that failed; the clear of one that succeeded starts
+    anew.
+    """
+    earlier = [known for known in record.attempts if known.attempt_id != attempt_id]
+    if not earlier or resume == "always":
+        return record
+    if resume == "never" or earlier[-1].outcome is OutcomeKind.SUCCEEDED:
+        return msgspec.structs.replace(record, generation=record.generation + 1)
+    return record
+
+
+def trigger_arguments(known: AttemptRecord, pool: GpuPool) -> dict[str, Any]:
+    """Name what the watcher needs; no secret is among it, since triggers are stored as plain text."""
+    return {
+        "kubernetes_conn_id": known.kubernetes_conn_id,
+        "context": known.context,
+        "cluster_uid": known.cluster_uid,
+        "namespace": known.namespace,
+        "job_name": known.job_name,
+        "job_uid": known.job_uid,
+        "node_grace_seconds": pool.node_grace_seconds,
+        "cluster_grace_seconds": pool.cluster_grace_seconds,
+        "node_deletion_is_proof": pool.node_deletion_is_proof,
+    }

@@ -1,0 +1,61 @@
+"""What Airflow lists of this package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_CONFIG: dict[str, Any] = {
+    "gpu_placement": {
+        "description": "Placement of GPU training jobs.",
+        "options": {
+            "catalog": {
+                "description": "Path of the catalogue. Empty: gpu_placement.yaml beside the DAG folder.",
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "/opt/airflow/gpu_placement.yaml",
+                "default": "",
+            },
+            "signal_deadline_seconds": {
+                "description": "Seconds that all clusters together get to tell their state for a decision.",
+                "version_added": "0.1.0",
+                "type": "float",
+                "example": None,
+                "default": "10",
+            },
+            "decide_again_seconds": {
+                "description": "Pause in seconds between two decisions while no GPU pool can take a job.",
+                "version_added": "0.1.0",
+                "type": "float",
+                "example": None,
+                "default": "15",
+            },
+            "fence_timeout_seconds": {
+                "description": "Seconds that a try waits for the proof that a remote job has ended.",
+                "version_added": "0.1.0",
+                "type": "float",
+                "example": None,
+                "default": "30",
+            },
+        },
+    }
+}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Describe the package to Airflow's provider manager."""
+    name = "GPU placement"
+    package = "airflow_gpu_placement"
+    return {
+        "package-name": "airflow-gpu-placement",
+        "name": name,
+        "description": "Decide at run time where a GPU training job can run; re-place it when it is lost.",
+        "integrations": [{"integration-name": name, "external-doc-url": "", "tags": ["software"]}],
+        "operators": [{"integration-name": name, "python-modules": [f"{package}.operators.gpu_training"]}],
+        "triggers": [
+            {
+                "integration-name": name,
+                "python-modules": [f"{package}.triggers.remote_job", f"{package}.triggers.pause"],
+            }
+        ],
+        "config": _CONFIG,
+    }

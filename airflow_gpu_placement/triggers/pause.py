@@ -1,0 +1,35 @@
+"""Wait until a moment, then decide again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class PauseTrigger(BaseTrigger):
+    """Yield one event at a moment.
+
+    :param until: the moment as ISO 8601 text with a time zone, so that a restarted triggerer does not wait
+        anew.
+    """
+
+    def __init__(self, until: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
+        self.until = until
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments to make this trigger again."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {"until": self.until}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Sleep until the moment has passed."""
+        moment = datetime.fromisoformat(self.until)
+        await asyncio.sleep((moment - datetime.now(UTC)).total_seconds())
+        event = {"version": 1, "kind": "decide_again"}
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # untyped in Airflow

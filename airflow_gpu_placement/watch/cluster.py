@@ -1,0 +1,227 @@
+"""One watcher a cluster and event loop, however many remote jobs are followed there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+import weakref
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from airflow_gpu_placement.exceptions import ClusterError, NotFound, WrongCluster
+from airflow_gpu_placement.model.kube import Job
+from airflow_gpu_placement.watch.clock import AwakeClock
+from airflow_gpu_placement.watch.sinks import of_cluster, of_namespace
+from airflow_gpu_placement.watch.store import ClusterStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+    from typing import Any
+
+    from airflow_gpu_placement.clusters.client import ClusterClient
+    from airflow_gpu_placement.clusters.connect import OpenCluster
+    from airflow_gpu_placement.model.outcome import Observation
+    from airflow_gpu_placement.watch.followed import JobRef, Subscription
+    from airflow_gpu_placement.watch.stream import Stream
+
+logger = logging.getLogger(__name__)
+
+_TICK_SECONDS = 0.5
+_LONGEST_STEP_SECONDS = 2.0
+_UNREACHABLE_AFTER_SECONDS = 1.0
+
+
+class ClusterKey(NamedTuple):
+    """Which cluster: the connection's id, the kubeconfig's context, and the uid that it must have."""
+
+    kubernetes_conn_id: str
+    context: str | None = None
+    cluster_uid: str | None = None
+
+
+class ClusterWatch:
+    """Everything that one event loop hears from one cluster.
+
+    Get one by :func:`shared_watch`. The streams of nodes and Leases run from the first user to the last,
+    those of a namespace while a job there is followed.
+    """
+
+    def __init__(self, key: ClusterKey, open_cluster: OpenCluster) -> None:
+        self.key = key
+        self.users = 0
+        self._open_cluster = open_cluster
+        self._clock = AwakeClock(longest_step_seconds=_LONGEST_STEP_SECONDS)
+        self._store = ClusterStore(self._clock.now)
+        self._opening = asyncio.Lock()
+        self._client: ClusterClient | None = None
+        self._uid = key.cluster_uid
+        self._last_answer = self._clock.now()
+        self._streams: dict[str | None, tuple[Stream[Any], ...]] = {}  # by namespace; None: of the cluster
+        self._tasks: dict[str | None, list[asyncio.Task[None]]] = {}
+        self._followed: dict[str, int] = {}  # subscriptions by namespace
+        self._troubles: dict[str, str | None] = {}
+        self._asking: dict[JobRef, asyncio.Task[None]] = {}
+        self._start(None, of_cluster(self._store, self))
+        self._ticker = self._spawn(self._tick(), "tick")
+
+    # Followers
+
+    @contextlib.contextmanager
+    def track(self, ref: JobRef) -> Iterator[Subscription]:
+        """Follow a job: inside, :meth:`observe` knows it and the subscription is woken by its changes."""
+        namespace = ref.namespace
+        self._followed[namespace] = self._followed.get(namespace, 0) + 1
+        if namespace not in self._streams:
+            self._start(namespace, of_namespace(self._store, self, namespace))
+        subscription = self._store.subscribe(ref)
+        try:
+            yield subscription
+        finally:
+            self._store.unsubscribe(subscription)
+            self._followed[namespace] -= 1
+            if not self._followed[namespace]:
+                del self._followed[namespace], self._streams[namespace]
+                for task in self._tasks.pop(namespace):
+                    task.cancel()
+                self._store.forget(namespace)
+
+    def observe(self, ref: JobRef) -> Observation:
+        """Return what is known of a followed job right now."""
+        return self._store.observation(ref, unreachable_seconds=self.unreachable_seconds())
+
+    def unreachable_seconds(self) -> float:
+        """Return how long the cluster has answered nothing at all; 0 while it is heard."""
+        silent = self._clock.now() - self._last_answer
+        hearing = any(stream.is_open for streams in self._streams.values() for stream in streams)
+        return 0.0 if hearing or silent < _UNREACHABLE_AFTER_SECONDS else silent
+
+    def troubles(self) -> frozenset[str]:
+        """Return what keeps this watch from seeing everything and does not pass by itself."""
+        return frozenset(error for error in self._troubles.values() if error is not None)
+
+    def opens(self) -> dict[str, int]:
+        """Return how often each stream has been opened, by its name."""
+        return {stream.what: stream.opens for streams in self._streams.values() for stream in streams}
+
+    # Uplink of the streams
+
+    async def client(self) -> ClusterClient:
+        """Return the client, opening it first when there is none.
+
+        :raises WrongCluster: the connection leads to another cluster now: what is not there says nothing.
+        """
+        async with self._opening:
+            if self._client is None:
+                client = await self._open_cluster(self.key.kubernetes_conn_id, self.key.context)
+                try:
+                    await self._check(client)
+                except BaseException:
+                    await client.close()
+                    raise
+                self._client = client
+            return self._client
+
+    async def reopen(self, refused: ClusterClient) -> None:
+        """Read the credentials again, once for all streams whose requests the old ones were refused for."""
+        async with self._opening:
+            if self._client is refused:
+                self._client = None
+                await refused.close()
+
+    def answered(self) -> None:
+        """Know that the cluster has just answered something."""
+        self._last_answer = self._clock.now()
+
+    def trouble(self, what: str, error: str | None) -> None:
+        """Know that a stream is refused; ``None``: it is not any more."""
+        if self._troubles.get(what) != error:
+            self._troubles[what] = error
+            self._store.wake_all()
+
+    async def close(self) -> None:
+        """End every stream and close the client."""
+        streams = [task for tasks in self._tasks.values() for task in tasks]
+        tasks = [self._ticker, *streams, *self._asking.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        if self._client is not None:
+            await self._client.close()
+
+    async def _check(self, client: ClusterClient) -> None:
+        uid = await client.uid()
+        if self._uid is None:
+            self._uid = uid
+        elif uid != self._uid:
+            raise WrongCluster(
+                f"connection {self.key.kubernetes_conn_id!r} leads to {client.server}, cluster {uid}, "
+                f"and not cluster {self._uid} with the remote jobs; correct the connection"
+            )
+        self.answered()
+
+    def _start(self, namespace: str | None, streams: Iterable[Stream[Any]]) -> None:
+        self._streams[namespace] = tuple(streams)
+        self._tasks[namespace] = [
+            self._spawn(stream.run(), stream.what) for stream in self._streams[namespace]
+        ]
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        """Start a task in a context of its own: it outlives the user that happened to be the first."""
+        name = f"watch {self.key.kubernetes_conn_id}: {what}"
+        return asyncio.create_task(work, name=name, context=contextvars.Context())
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._clock.tick()
+            try:
+                self._on_tick()
+            except Exception:
+                # The edge of the task: without ticks the clock stands still and no node is ever lost.
+                logger.exception("watch of %s", self.key.kubernetes_conn_id)
+
+    def _on_tick(self) -> None:
+        """Wake followers whose job may change by time alone, and ask for jobs that no stream has shown."""
+        if self.unreachable_seconds():
+            self._store.wake_all()
+        else:
+            self._store.wake_overdue()
+        for ref in self._store.doubtful():
+            if ref not in self._asking:
+                self._asking[ref] = self._spawn(self._ask(ref), f"job {ref.name}")
+
+    async def _ask(self, ref: JobRef) -> None:
+        path = f"/apis/batch/v1/namespaces/{quote(ref.namespace)}/jobs/{quote(ref.name)}"
+        try:
+            client = await self.client()
+            self._store.answered(ref, await client.get_as(path, Job))
+        except NotFound:
+            self._store.answered(ref, None)
+        except ClusterError as error:
+            logger.info("job %s/%s: %s; asking again", ref.namespace, ref.name, error)
+        finally:
+            del self._asking[ref]
+
+
+_shared: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[ClusterKey, ClusterWatch]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@contextlib.asynccontextmanager
+async def shared_watch(key: ClusterKey, open_cluster: OpenCluster) -> AsyncIterator[ClusterWatch]:
+    """Share the watcher of a cluster: the first user in this event loop starts it, the last one stops it."""
+    watches = _shared.setdefault(asyncio.get_running_loop(), {})
+    watch = watches.get(key)
+    if watch is None:
+        watch = watches[key] = ClusterWatch(key, open_cluster)
+    watch.users += 1
+    try:
+        yield watch
+    finally:
+        watch.users -= 1
+        if not watch.users:
+            del watches[key]
+            await asyncio.shield(watch.close())

@@ -1,0 +1,116 @@
+"""Follow one remote job to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from airflow_gpu_placement.engine.classify import classify
+from airflow_gpu_placement.exceptions import ClusterError
+from airflow_gpu_placement.model.outcome import OutcomeKind
+from airflow_gpu_placement.watch.logs import TAIL_LINES, JobLogs
+from airflow_gpu_placement.watch.phases import PhaseReporter
+from airflow_gpu_placement.watch.ranks import TRAINING_CONTAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_gpu_placement.model.outcome import LossPolicy, Observation, Outcome
+    from airflow_gpu_placement.watch.cluster import ClusterWatch
+    from airflow_gpu_placement.watch.followed import JobRef, Subscription
+
+_DRAIN_SECONDS = 10.0
+_SETTLE_SECONDS = 3.0
+_TAIL_SECONDS = 5.0
+_TRAINED = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.APPLICATION})
+_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+async def follow(
+    watch: ClusterWatch,
+    ref: JobRef,
+    policy: LossPolicy,
+    *,
+    report: Callable[[str], None],
+    report_log: Callable[[str], None],
+    logs: bool = True,
+) -> Outcome:
+    """Wait until a remote job has ended, or must be taken as lost.
+
+    :param policy: how long silence is borne.
+    :param report: takes one line for each change of phase.
+    :param report_log: takes one line of the remote log.
+    :param logs: whether to stream the logs of all ranks meanwhile.
+    :return: a final outcome; the message of a training failure ends with the last log lines of its pod.
+    """
+    phases = PhaseReporter(report)
+    streams = JobLogs(watch, report_log)
+    with watch.track(ref) as subscription:
+        try:
+            while True:
+                await subscription.changed()
+                observation = watch.observe(ref)
+                outcome = classify(observation, policy)
+                phases.tell_troubles(watch.troubles())
+                if logs:
+                    streams.update(observation)
+                if outcome.kind.final:
+                    break
+                phases.update(observation, outcome)
+            if outcome.kind in _TRAINED:
+                # A lost node's log has no more to say and would hold up the news.
+                observation, outcome = await _settled(watch, subscription, policy, observation, outcome)
+                if logs:
+                    streams.update(observation)
+                    await streams.drain(_DRAIN_SECONDS)
+            phases.update(observation, outcome)
+            if outcome.kind is OutcomeKind.APPLICATION:
+                outcome = await _with_tail(watch, ref, outcome, streams)
+            return outcome
+        finally:
+            await streams.close()
+
+
+async def _settled(
+    watch: ClusterWatch,
+    subscription: Subscription,
+    policy: LossPolicy,
+    observation: Observation,
+    outcome: Outcome,
+) -> tuple[Observation, Outcome]:
+    """Give the stream of pods a moment to catch up with that of Jobs, which may be ahead of it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while not _all_ended(observation):
+                await subscription.changed()
+                observation = watch.observe(subscription.ref)
+                again = classify(observation, policy)
+                outcome = again if again.kind.final else outcome
+    return observation, outcome
+
+
+def _all_ended(observation: Observation) -> bool:
+    return bool(observation.pods) and all(
+        pod.status.phase in _ENDED_PHASES or pod.metadata.uid in observation.vanished
+        for pod in observation.pods
+    )
+
+
+async def _with_tail(watch: ClusterWatch, ref: JobRef, outcome: Outcome, streams: JobLogs) -> Outcome:
+    """Add the last lines of the pod that is the cause, read once more when they were not streamed."""
+    tail = streams.tail(outcome.pod)
+    if not tail and outcome.pod is not None:
+        with contextlib.suppress(ClusterError, TimeoutError):
+            async with asyncio.timeout(_TAIL_SECONDS):
+                client = await watch.client()
+                lines = client.log(
+                    ref.namespace, outcome.pod, TRAINING_CONTAINER, {"tailLines": str(TAIL_LINES)}
+                )
+                tail = tuple([line.decode("utf-8", "replace") async for line in lines])
+    if not tail:
+        return outcome
+    text = "\n".join(tail)
+    return msgspec.structs.replace(outcome, message=f"{outcome.message}\nLast lines of its log:\n{text}")

@@ -1,0 +1,125 @@
+"""What tests against a real cluster share: attempts, clients, and a proxy that counts and cuts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
+from airflow_gpu_placement.launch.spec import LaunchSpec
+from airflow_gpu_placement.model.attempt import Attempt, LogicalTask
+from airflow_gpu_placement.model.pool import GpuPool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from airflow_gpu_placement.clusters.client import ClusterClient
+    from airflow_gpu_placement.clusters.connect import OpenCluster
+    from lab import Cluster, Node
+
+RENEW_SECONDS = 1.0
+
+
+def pool_of(cluster: Cluster, namespace: str, **changes: Any) -> GpuPool:
+    """Return a pool over all nodes of a cluster."""
+    values: dict[str, Any] = {"name": "h100", "kubernetes_conn_id": cluster.name, "namespace": namespace}
+    return GpuPool(**{**values, **changes})
+
+
+def spec_of(pool: GpuPool, script: str, **changes: Any) -> LaunchSpec:
+    """Return what launches a shell script as a new attempt of a new logical task."""
+    task = LogicalTask(dag_id="llm", run_id=uuid.uuid4().hex, task_id="train")
+    attempt = Attempt(task=task, attempt_id=str(uuid.uuid4()), try_number=1, fence=1)
+    values: dict[str, Any] = {"attempt": attempt, "pool": pool, "image": "training"}
+    return LaunchSpec(**{**values, "command": ("sh", "-c", script), **changes})
+
+
+def opener(cluster: Cluster, user: str = "admin") -> OpenCluster:
+    """Return a function that opens the cluster, as the hook does for an Airflow connection."""
+
+    async def open_cluster(_: str, context: str | None) -> ClusterClient:
+        return await client_from_kubeconfig(cluster.kubeconfig(user), context)
+
+    return open_cluster
+
+
+def remove_node(node: Node) -> None:
+    """Switch a node off for good and let go of its pods, which would hold up their namespace."""
+    api = node.cluster.api
+    node.power_off()
+    if api.get("/api/v1/nodes", fieldSelector=f"metadata.name={node.name}")["items"]:
+        node.delete_object()
+    for pod in api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node.name}")["items"]:
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        api.patch(path, {"metadata": {"finalizers": None}})
+        api.delete(path, gracePeriodSeconds="0")
+
+
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+async def until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+    """Wait until something holds."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 - what is awaited happens in another process
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds:g} s: {what}") from None
+
+
+class CountingProxy:
+    """A TCP proxy before a server that counts connections and can cut them all."""
+
+    def __init__(self, server: str) -> None:
+        self._host, port = server.removeprefix("https://").split(":")
+        self._port = int(port)
+        self.opened = 0
+        self.url = ""
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[CountingProxy]:
+        """Listen on a free port of the loopback interface."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            self.cut()
+            await server.wait_closed()
+
+    @property
+    def open_now(self) -> int:
+        """Return how many connections are open."""
+        return len(self._writers) // 2
+
+    def cut(self) -> None:
+        """Close every connection."""
+        for writer in self._writers:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.opened += 1
+        upstream_reader, upstream_writer = await asyncio.open_connection(self._host, self._port)
+        pair = {writer, upstream_writer}
+        self._writers |= pair
+        try:
+            await asyncio.gather(self._pass(reader, upstream_writer), self._pass(upstream_reader, writer))
+        finally:
+            for one in pair:
+                one.close()
+            self._writers -= pair
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while chunk := await reader.read(65536):
+                writer.write(chunk)
+                await writer.drain()
+        writer.close()

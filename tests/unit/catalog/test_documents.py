@@ -1,0 +1,97 @@
+"""Files that are no catalogue are told what is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.catalog.catalogues import problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("", ["is empty; it needs at least 'version: 1' and 'pools:'"], id="empty"),
+        pytest.param("- a", ["must be a mapping of keys to values, not a list"], id="a list"),
+        pytest.param(
+            "pools: [",
+            ["line 1, column 9: is not valid YAML: expected the node content, but found '<stream end>'"],
+            id="broken",
+        ),
+        pytest.param(
+            "a: 1\n---\nb: 1",
+            ["line 2, column 1: is not valid YAML: but found another document"],
+            id="two documents",
+        ),
+        pytest.param(
+            "a: !!python/object:os.system x",
+            [
+                "line 1, column 4: is not valid YAML: could not determine a constructor for the tag "
+                "'tag:yaml.org,2002:python/object:os.system'"
+            ],
+            id="a tag that would run code",
+        ),
+        pytest.param("version: 1", ["pools: is missing; list at least one pool"], id="no pools"),
+        pytest.param(
+            "version: 1\npools: []",
+            ["pools: must be a list of at least one pool, not a list"],
+            id="an empty list of pools",
+        ),
+        pytest.param(
+            "pools: [{name: a, kubernetes_conn_id: c}]",
+            ["version: is missing; write 'version: 1'"],
+            id="no version",
+        ),
+        pytest.param(
+            "version: 2\npools: [{name: a, kubernetes_conn_id: c}]",
+            ["version: must be 1, not 2: this release reads version 1"],
+            id="another version",
+        ),
+        pytest.param(
+            "version: 1\npools: [{name: a}]",
+            [
+                "pools[0].kubernetes_conn_id: is missing; name the Airflow connection of the pool's "
+                "cluster (pool 'a')"
+            ],
+            id="no connection",
+        ),
+        pytest.param(
+            "version: 1\npools: [{kubernetes_conn_id: c}]",
+            ["pools[0].name: is missing; a pool needs a name"],
+            id="no name",
+        ),
+        pytest.param(
+            "version: 1\npools:\n  - name: a\n    kubernetes_conn_id: c\n  - name: a\n    "
+            "kubernetes_conn_id: c",
+            ["pools[1].name: 'a' is the name of pools[0] already"],
+            id="a name twice",
+        ),
+        pytest.param(
+            "version: 1\npools:\n  - name: a\n    name: b\n    kubernetes_conn_id: c\nversion: 1",
+            [
+                "pools[0].name: is given twice (lines 3 and 4); keep one",
+                "version: is given twice (lines 1 and 6); keep one",
+            ],
+            id="keys twice",
+        ),
+        pytest.param(
+            "version: 1\ndefaults: {name: a}\npools: [{name: a, kubernetes_conn_id: c}]",
+            [
+                "defaults.name: is not a known key; did you mean 'namespace'?",
+            ],
+            id="a default that makes no sense",
+        ),
+        pytest.param(
+            "version: 1\ndefaults: {gpu: {per_node: x}}\npools: [{name: a, kubernetes_conn_id: c}]",
+            ["defaults.gpu.per_node: must be a whole number, not 'x'"],
+            id="a wrong default is told once",
+        ),
+    ],
+)
+def test_a_document_that_is_no_catalogue_is_told(tmp_path: Path, text: str, want: list[str]) -> None:
+    """Nothing is accepted that means nothing."""
+    assert sorted(problems(tmp_path, text)) == sorted(want)

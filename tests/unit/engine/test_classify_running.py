@@ -1,0 +1,119 @@
+"""What is not over, and what is a success."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_gpu_placement.engine.classify import classify
+from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Observation, OutcomeKind
+from tests.unit.engine.remote_jobs import RUNNING, disrupted, ended, failed, job, pod, seen, waiting
+
+POLICY = LossPolicy()
+
+APPLICATION, INFRASTRUCTURE = OutcomeKind.APPLICATION, OutcomeKind.INFRASTRUCTURE
+CONFIGURATION, CANCELLED = OutcomeKind.CONFIGURATION, OutcomeKind.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("observation", "cause"),
+    [
+        pytest.param(seen(pod(RUNNING)), "", id="it runs"),
+        pytest.param(seen(), "", id="no pod yet"),
+        pytest.param(seen(of=job(suspend=True)), "Suspended", id="suspended"),
+        pytest.param(
+            seen(failed(143, deleting=True), of=job(suspend=True)),
+            "Suspended",
+            id="suspended, which deletes the pods",
+        ),
+        pytest.param(seen(failed(1), of=job(backoff_limit=2)), "", id="the Job makes a new pod by itself"),
+        pytest.param(
+            seen(pod(waiting("ErrImagePull", "toomanyrequests: rate limit (429)"), phase="Pending")),
+            "ErrImagePull",
+            id="an image that will come",
+        ),
+        pytest.param(
+            seen(pod(waiting("ImagePullBackOff", "Back-off pulling image"), phase="Pending")),
+            "ImagePullBackOff",
+            id="an image of which nothing is said",
+        ),
+        pytest.param(
+            seen(pod(waiting("CreateContainerError", "context deadline exceeded"), phase="Pending")),
+            "",
+            id="a start that the node tries again",
+        ),
+        pytest.param(
+            seen(
+                pod(
+                    node="",
+                    phase="Pending",
+                    conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+                )
+            ),
+            "Unschedulable",
+            id="no node for it",
+        ),
+        pytest.param(
+            seen(pod(RUNNING), of=job(("FailureTarget", "BackoffLimitExceeded"))),
+            "AwaitingEvidence",
+            id="the Job is about to fail",
+        ),
+        pytest.param(
+            seen(pod(RUNNING), of=job(("Failed", "BackoffLimitExceeded"))),
+            "AwaitingEvidence",
+            id="the Job has failed and its pod has not said why yet",
+        ),
+        pytest.param(
+            seen(of=job(("Failed", "BackoffLimitExceeded")), pods_listed=False),
+            "AwaitingEvidence",
+            id="the Job has failed and its pods are not read yet",
+        ),
+        pytest.param(
+            seen(gone=True, pods_listed=False), "AwaitingEvidence", id="gone, its pods not read yet"
+        ),
+        pytest.param(
+            seen(pod(RUNNING, conditions=[disrupted("PreemptionByScheduler")], deleting=True)),
+            "",
+            id="it is being taken away and has not ended",
+        ),
+    ],
+)
+def test_what_is_not_over_is_running(observation: Observation, cause: str) -> None:
+    """Nothing is decided before it is certain."""
+    outcome = classify(observation, POLICY)
+    assert (outcome.kind, outcome.cause) == (OutcomeKind.RUNNING, cause)
+
+
+@pytest.mark.parametrize("condition", ["Complete", "SuccessCriteriaMet"])
+def test_success_returns_the_message_of_rank_0(condition: str) -> None:
+    """The Job's word is enough; the result is what rank 0 left."""
+    pods = (
+        pod(ended(0, "Completed", message="rank 1"), index=1, phase="Succeeded"),
+        pod(ended(0, "Completed", message='{"accuracy": 0.9}'), index=0, phase="Succeeded"),
+    )
+    outcome = classify(seen(*pods, of=job((condition, "CompletionsReached"))), POLICY)
+    assert (outcome.kind, outcome.result) == (OutcomeKind.SUCCEEDED, '{"accuracy": 0.9}')
+    assert outcome.grade is EndGrade.CONFIRMED
+
+
+def test_a_condition_that_is_false_says_nothing() -> None:
+    """Presence alone is no evidence."""
+    from airflow_gpu_placement.model.kube import Condition, Job, JobStatus
+
+    silent = Job(status=JobStatus(conditions=(Condition(type="Complete", status="False"),)))
+    assert classify(seen(pod(RUNNING), of=silent), POLICY).kind is OutcomeKind.RUNNING
+
+
+def test_a_success_is_remembered_when_the_job_was_cleaned_up() -> None:
+    """Every pod was seen to succeed; a missing rank would not be enough."""
+    done = pod(ended(0, "Completed", message="r"), phase="Succeeded")
+    assert classify(seen(done, gone=True), POLICY).kind is OutcomeKind.SUCCEEDED
+    only_rank_1 = pod(ended(0, "Completed"), index=1, phase="Succeeded")
+    assert classify(seen(only_rank_1, gone=True), POLICY).kind is CANCELLED
+
+
+def test_an_odd_success_is_told() -> None:
+    """Memory ran out and yet the exit code was 0."""
+    odd = pod(ended(0, "OOMKilled"), phase="Succeeded")
+    outcome = classify(seen(odd, of=job(("Complete", ""))), POLICY)
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+    assert outcome.warning == "pod w-0 succeeded, but a process of main ran out of memory"

@@ -1,0 +1,310 @@
+"""Filters and order: which pool is chosen, and why the others are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_gpu_placement.engine.place import place
+from airflow_gpu_placement.model.decision import Decision, History
+from airflow_gpu_placement.model.reasons import Verdict
+from airflow_gpu_placement.model.request import GpuRequest
+from airflow_gpu_placement.model.signals import GapKind
+from tests.unit.engine.builders import (
+    A100_40,
+    L40S,
+    NOW,
+    codes,
+    decide,
+    pool,
+    seen,
+    signals,
+    snapshot,
+    verdict_of,
+)
+
+ONE = GpuRequest(gpus_per_node=8, models=("H100",))
+GANG = GpuRequest(gpus_per_node=8, nodes=2, models=("H100",))
+
+
+def one_pool(request: GpuRequest, *nodes: Any, history: History | None = None, **fields: Any) -> Decision:
+    """Decide with a single pool that has these nodes."""
+    return decide(request, [pool(**fields)], signals("p", *nodes), history=history)
+
+
+@pytest.mark.parametrize(
+    ("request_", "nodes", "want"),
+    [
+        pytest.param(ONE, [seen()], [], id="it fits"),
+        pytest.param(GpuRequest(gpus_per_node=8), [seen()], [], id="any model"),
+        pytest.param(GpuRequest(models=("L4", "H100")), [seen()], [], id="one of several models"),
+        pytest.param(ONE, [seen(product=A100_40)], ["GpuModelNotOffered"], id="another model"),
+        pytest.param(ONE, [seen(product=None)], ["GpuModelNotOffered"], id="a model that nothing tells"),
+        pytest.param(
+            GpuRequest(models=("A100-80GB",)),
+            [seen(product=A100_40)],
+            ["GpuModelNotOffered"],
+            id="another memory",
+        ),
+        pytest.param(
+            GpuRequest(min_memory_gb=80),
+            [seen(product=A100_40)],
+            ["GpuMemoryTooSmall"],
+            id="too little memory",
+        ),
+        pytest.param(GpuRequest(min_memory_gb=80), [seen()], [], id="just enough memory"),
+        pytest.param(
+            GpuRequest(min_memory_gb=1), [seen(product=None)], ["GpuMemoryTooSmall"], id="unknown memory"
+        ),
+        pytest.param(
+            GpuRequest(gpus_per_node=16),
+            [seen()],
+            ["ExceedsPoolSize", "InsufficientFreeGpus"],
+            id="more GPUs than any node has",
+        ),
+        pytest.param(
+            GpuRequest(gpus_per_node=8, nodes=3),
+            [seen("a"), seen("b")],
+            ["ExceedsPoolSize", "InsufficientFreeGpus"],
+            id="more pods than the empty pool could hold",
+        ),
+        pytest.param(ONE, [seen(used=1)], ["InsufficientFreeGpus"], id="too few GPUs free"),
+        pytest.param(
+            GpuRequest(gpus_per_node=4),
+            [seen("a", used=6), seen("b", used=6)],
+            ["GangDoesNotFit"],
+            id="enough GPUs free, but not together",
+        ),
+        pytest.param(ONE, [seen(unusable="cordoned")], ["NodesNotSchedulable"], id="no node open"),
+        pytest.param(
+            GANG,
+            [seen("a"), seen("b", unusable="cordoned")],
+            ["NodesNotSchedulable"],
+            id="opening one would help",
+        ),
+        pytest.param(
+            GANG,
+            [seen("a", used=1), seen("b", used=1), seen("c", used=8, unusable="cordoned")],
+            ["InsufficientFreeGpus"],
+            id="opening the closed one would not help",
+        ),
+        pytest.param(ONE, [], ["NodesNotSchedulable", "SignalsMissing"], id="no node and nothing declared"),
+        pytest.param(
+            GpuRequest(), [seen(whole=False, unusable="shares")], ["ExceedsPoolSize"], id="no whole GPU"
+        ),
+    ],
+)
+def test_a_pool_is_refused_for_what_it_lacks(request_: GpuRequest, nodes: list[Any], want: list[str]) -> None:
+    """Each shortage has its code, and only those that are true are told."""
+    decision = one_pool(request_, *nodes)
+    assert codes(decision) == want
+    assert (decision.chosen == "p") is (want == [])
+
+
+@pytest.mark.parametrize(
+    ("gap", "want", "never"),
+    [
+        pytest.param(GapKind.CONNECTION_MISSING, "ConnectionMissing", True, id="no connection"),
+        pytest.param(GapKind.WRONG_CLUSTER, "WrongCluster", True, id="another cluster"),
+        pytest.param(GapKind.UNAUTHORIZED, "AccessForbidden", True, id="unknown there"),
+        pytest.param(GapKind.FORBIDDEN, "AccessForbidden", True, id="not allowed there"),
+        pytest.param(GapKind.UNREACHABLE, "ClusterUnreachable", False, id="no answer"),
+        pytest.param(GapKind.TIMEOUT, "ClusterUnreachable", False, id="no answer in time"),
+        pytest.param(GapKind.INVALID, "SignalsMissing", False, id="an answer that cannot be read"),
+    ],
+)
+def test_a_gap_is_that_pool_s_reason(gap: GapKind, want: str, never: bool) -> None:
+    """What could not be seen refuses its pool alone; the other one is still used."""
+    decision = decide(ONE, [pool("p"), pool("q")], signals("p", gap=gap), signals("q", seen()))
+    assert codes(decision) == [want]
+    assert (verdict_of(decision).verdict is Verdict.UNRESOLVABLE) is never
+    assert verdict_of(decision).free_gpus is None
+    assert decision.chosen == "q"
+
+
+def test_a_pool_without_any_signal_is_unknown() -> None:
+    """A pool that nothing was read of is never free."""
+    assert codes(decide(ONE, [pool()])) == ["SignalsMissing"]
+
+
+def test_a_declared_model_speaks_while_the_cluster_is_silent() -> None:
+    """What the catalogue alone rules out is never, whatever the cluster would say."""
+    decision = decide(ONE, [pool(model="L4")], signals("p", gap=GapKind.UNREACHABLE))
+    assert codes(decision) == ["GpuModelNotOffered", "ClusterUnreachable"]
+    assert decision.never
+
+
+def test_an_unknown_model_is_told_with_the_offer_and_the_nearest_name() -> None:
+    """A typing error says what to write instead."""
+    decision = decide(
+        GpuRequest(models=("H1000",)),
+        [pool("p"), pool("q")],
+        signals("p", seen()),
+        signals("q", seen(product=L40S)),
+    )
+    assert verdict_of(decision).reasons[0].message == (
+        "pool p has H100 80 GB SXM, not H1000; 'H1000' is not a known GPU model: did you mean 'H100'?; "
+        "on offer: H100, L40S"
+    )
+
+
+def test_only_matching_nodes_of_a_mixed_pool_count() -> None:
+    """The other nodes are neither free GPUs nor places where the job may end up."""
+    decision = one_pool(ONE, seen("a"), seen("b", product=A100_40))
+    verdict = verdict_of(decision)
+    assert (verdict.free_gpus, verdict.gang_fits, verdict.gpu) == (8, 1, "H100 80 GB SXM")
+    assert verdict.avoid_nodes == ("b",)
+    assert codes(one_pool(GANG, seen("a"), seen("b", product=A100_40))) == [
+        "ExceedsPoolSize",
+        "InsufficientFreeGpus",
+    ]
+
+
+def test_the_catalogue_s_word_on_the_gpu_wins_and_the_contradiction_is_told() -> None:
+    """A declared model is believed; the nodes that say otherwise are named."""
+    decision = one_pool(ONE, seen(product=A100_40), model="H100", memory_gb=80)
+    assert decision.chosen == "p"
+    assert verdict_of(decision).notes == (
+        "SignalContradictsCatalog: gpu.memory_gb=80 but labels say 40 on n1; the catalogue is believed",
+        "SignalContradictsCatalog: gpu.model=H100 but labels say A100 on n1; the catalogue is believed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields", "request_", "want"),
+    [
+        pytest.param([], {"max_nodes": 2, "per_node": 8, "model": "H100"}, GANG, [], id="from nothing"),
+        pytest.param([seen(used=8)], {"max_nodes": 3}, GANG, [], id="beside a full node"),
+        pytest.param(
+            [seen("a"), seen("b", used=8)], {"max_nodes": 2}, GANG, ["InsufficientFreeGpus"], id="grown fully"
+        ),
+        pytest.param(
+            [],
+            {"max_nodes": 1, "per_node": 8, "model": "H100"},
+            GANG,
+            ["ExceedsPoolSize", "NodesNotSchedulable"],
+            id="not far enough",
+        ),
+        pytest.param(
+            [],
+            {"max_nodes": 4, "per_node": 4, "model": "H100"},
+            ONE,
+            ["ExceedsPoolSize", "NodesNotSchedulable"],
+            id="nodes too small",
+        ),
+        pytest.param(
+            [], {"max_nodes": 4}, GpuRequest(), ["NodesNotSchedulable"], id="nothing tells how large"
+        ),
+        pytest.param(
+            [],
+            {"max_nodes": 4, "per_node": 8},
+            GpuRequest(min_memory_gb=80),
+            ["SignalsMissing"],
+            id="nothing tells which memory",
+        ),
+    ],
+)
+def test_a_pool_that_grows_counts_what_it_can_become(
+    nodes: list[Any], fields: dict[str, Any], request_: GpuRequest, want: list[str]
+) -> None:
+    """Nodes that the pool may still add take pods too; they are never counted as free now."""
+    decision = one_pool(request_, *nodes, **fields)
+    assert codes(decision) == want
+    if not want:
+        assert any(note.startswith("fits by growing") for note in verdict_of(decision).notes)
+
+
+def test_a_lost_node_is_not_used_again() -> None:
+    """Without the lost node the gang must wait for another; alone it is never."""
+    lost = History(lost_nodes={"p": ("a",)}, losses={"p": 1})
+    assert codes(one_pool(ONE, seen("a"), history=lost)) == ["ExcludedByHistory", "NodesNotSchedulable"]
+    decision = one_pool(ONE, seen("a"), seen("b"), history=lost)
+    assert decision.chosen == "p"
+    assert verdict_of(decision).free_gpus == 8
+    assert verdict_of(decision).avoid_nodes == ("a",)
+    assert codes(one_pool(ONE, seen("a"), seen("b", used=1), history=lost)) == ["InsufficientFreeGpus"]
+    assert codes(one_pool(GANG, seen("a"), seen("b"), history=lost)) == [
+        "ExcludedByHistory",
+        "InsufficientFreeGpus",
+    ]
+
+
+def test_a_node_lost_in_one_pool_is_lost_for_every_pool_of_its_cluster() -> None:
+    """Two pools may share nodes; another cluster may have a node of the same name."""
+    lost = History(lost_nodes={"p": ("a",)}, losses={"p": 1})
+    pools = [pool("p"), pool("q"), pool("elsewhere", conn="other")]
+    observed = [signals(one.name, seen("a")) for one in pools]
+    decision = decide(ONE, pools, *observed, history=lost)
+    assert codes(decision, "q")[0] == "ExcludedByHistory"
+    assert decision.chosen == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("pools", "losses", "want"),
+    [
+        pytest.param(
+            [pool("a", gpu_hour_usd=3.0), pool("b", gpu_hour_usd=2.0)], {}, ["b", "a"], id="the cheaper first"
+        ),
+        pytest.param(
+            [pool("b", gpu_hour_usd=2.0), pool("a", gpu_hour_usd=2.0)], {}, ["a", "b"], id="then the name"
+        ),
+        pytest.param(
+            [pool("a"), pool("b", gpu_hour_usd=99.0)], {}, ["b", "a"], id="an unknown price comes last"
+        ),
+        pytest.param(
+            [pool("a", gpu_hour_usd=0.0), pool("b", gpu_hour_usd=1.0)], {}, ["a", "b"], id="0 is a real price"
+        ),
+        pytest.param(
+            [pool("a", gpu_hour_usd=float("nan")), pool("b", gpu_hour_usd=9.0)],
+            {},
+            ["b", "a"],
+            id="no number is unknown",
+        ),
+        pytest.param(
+            [pool("a", gpu_hour_usd=1.0), pool("b")],
+            {"a": 1},
+            ["b", "a"],
+            id="a pool with a loss comes after the others",
+        ),
+        pytest.param(
+            [pool("a", gpu_hour_usd=1.0)], {"a": 3}, ["a"], id="a pool with losses is used when it is alone"
+        ),
+    ],
+)
+def test_pools_that_fit_are_ordered(pools: list[Any], losses: dict[str, int], want: list[str]) -> None:
+    """Without a loss before with one, then by price, then by name."""
+    decision = decide(
+        ONE, pools, *(signals(one.name, seen()) for one in pools), history=History(losses=losses)
+    )
+    assert [one.pool for one in decision.verdicts] == want
+    assert [one.rank for one in decision.verdicts] == list(range(1, len(want) + 1))
+    assert decision.chosen == want[0]
+
+
+def test_the_price_is_that_of_the_whole_request() -> None:
+    """GPUs of all pods times the price of one."""
+    decision = one_pool(GANG, seen("a"), seen("b"), gpu_hour_usd=2.1)
+    assert verdict_of(decision).usd_per_hour == pytest.approx(33.6)
+
+
+def test_the_decision_says_never_only_when_every_pool_does() -> None:
+    """One pool that may fit later is worth waiting for."""
+    never = signals("p", seen(product=L40S))
+    full = signals("q", seen(used=8))
+    assert decide(ONE, [pool("p")], never).never
+    assert not decide(ONE, [pool("p"), pool("q")], never, full).never
+
+
+def test_the_age_of_the_signals_is_kept() -> None:
+    """The record says how old what it saw was."""
+    decision = place(
+        ONE,
+        [pool()],
+        snapshot(signals("p", seen())),
+        History(),
+        now=NOW.replace(second=7),
+        subject="s",
+        catalog_hash="h",
+    )
+    assert verdict_of(decision).age_seconds == 7.0
