@@ -64,6 +64,8 @@ async def settle(
         ended_at=datetime.now(UTC),
     )
     memory.write(remember(memory.read(), ended))
+    if outcome.warning:
+        log.warning("%s", outcome.warning)
     if outcome.kind is OutcomeKind.SUCCEEDED:
         log.info("Remote job %s in pool %s succeeded", known.job_name, known.pool)
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from airflow_gpu_placement.engine.capacity import node_capacities, used_devices
+from airflow_gpu_placement.engine.capacity import capacity_warnings, node_capacities, used_devices
 from airflow_gpu_placement.exceptions import (
     ClusterError,
     ConnectionMissing,
@@ -140,13 +140,15 @@ def _of_pool(pool: GpuPool, state: _ClusterState, used: Mapping[str, int]) -> Po
                 f"the connection or the pool's cluster_uid"
             )
         )
+    nodes = node_capacities(state.nodes, state.pods, pool, used=used) if gap is None else ()
     return PoolSignals(
         pool=pool.name,
         observed_at=state.observed_at,
         source=source,
         cluster_uid=state.uid,
-        nodes=node_capacities(state.nodes, state.pods, pool, used=used) if gap is None else (),
+        nodes=nodes,
         gap=gap,
+        warnings=capacity_warnings(nodes),
     )
 
 
