@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from airflow_gpu_placement.model.estimate import Cost, Knowledge
+from airflow_gpu_placement.model.money import BUILT_IN_PROFILES, Dataset, EgressRoute, Profile, Tenant
 from airflow_gpu_placement.model.pool import GpuPool
 from airflow_gpu_placement.model.reasons import Reason, Verdict
 from airflow_gpu_placement.model.signals import Snapshot
@@ -28,6 +30,7 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     :param reasons: empty when the pool fits; worst first otherwise.
     :param rank: 1 for the chosen pool, counting on in order of preference; ``None`` when it does not fit.
+    :param cost: what it would cost here, for pools that fit.
     :param usd_per_hour: price of the whole request for an hour in USD; ``None``: unknown.
     :param gpu: GPU of the pool in words, such as ``H100 80 GB SXM``.
     :param free_gpus: GPUs free on usable nodes; ``None``: unknown.
@@ -42,6 +45,7 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
     rank: int | None = None
     usd_per_hour: float | None = None
+    cost: Cost | None = None
     gpu: str | None = None
     free_gpus: int | None = None
     gang_fits: int | None = None
@@ -49,6 +53,22 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     age_seconds: float | None = None
     source: str | None = None
     notes: tuple[str, ...] = ()
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision rests on beside the request and the signals: catalogue entries, money, things learnt.
+
+    :param tenant: who pays; ``None``: no tenant is defined, nothing is limited.
+    :param datasets: by name, those that the request reads.
+    :param may_wait_for_budget: an exhausted budget is waited for instead of refused.
+    """
+
+    profile: Profile = BUILT_IN_PROFILES[0]
+    tenant: Tenant | None = None
+    datasets: dict[str, Dataset] = {}
+    egress: tuple[EgressRoute, ...] = ()
+    knowledge: Knowledge = Knowledge()
+    may_wait_for_budget: bool = False
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +91,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     catalog_hash: str
     snapshot: Snapshot
     pools: tuple[GpuPool, ...] = ()
+    setting: Setting = Setting()
+    warnings: tuple[str, ...] = ()
     verdicts: tuple[PoolVerdict, ...]
     chosen: str | None = None
 

@@ -52,6 +52,38 @@ class DeclaredGpu(msgspec.Struct, frozen=True, kw_only=True):
     resource_name: str = "nvidia.com/gpu"
 
 
+class Execution(StrEnum):
+    """By which path a remote job gets to the pool's nodes."""
+
+    JOB = "job"
+    KUEUE = "kueue"
+    MULTIKUEUE = "multikueue"
+
+
+class PoolNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """The network between the pool's nodes, as far as the catalogue tells it.
+
+    :param kind: ``infiniband``, ``roce``, ``efa``, ``gpudirect-tcpx``, ``ethernet`` ...; ``None``: unknown.
+    :param gbps: bandwidth of one node in Gbit/s; ``None``: unknown.
+    :param fabric_label: node label whose whole value names the fabric that a node is on.
+    """
+
+    kind: str | None = None
+    gbps: float | None = None
+    fabric_label: str | None = None
+
+
+class KueueQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """How the pool is reached through Kueue.
+
+    :param local_queues: tenant name -> LocalQueue in the pool's namespace; ``*`` stands for any tenant.
+    :param flavor: ResourceFlavor that stands for this pool; ``None``: found by its node labels.
+    """
+
+    local_queues: dict[str, str] = {}
+    flavor: str | None = None
+
+
 class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of GPU capacity: cluster x region x model x capacity type.
 
@@ -67,6 +99,15 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
     :param gpu_hour_usd: price of one GPU for one hour in USD; ``None``: unknown, ranks after every known
         price.
     :param price_source: where the price comes from, shown beside it.
+    :param rank_gpu_hour_usd: price that orders pools instead, such as the opportunity price of reserved GPUs;
+        ``None``: the price itself. Never used for money.
+    :param preference_usd: the platform team's own bias in USD a job, for ordering only; negative attracts.
+    :param provisioning_seconds: time until a node that a growing pool adds can be used.
+    :param interruptions_per_gpu_hour: prior of the interruption rate; ``None``: the capacity type's default.
+    :param interconnect: between the GPUs of a node: ``nvlink``, ``nvswitch``, ``pcie``; ``None``: unknown.
+    :param architecture: ``amd64`` or ``arm64``; ``None``: read from the nodes.
+    :param execution: path by which remote jobs get there.
+    :param max_signal_age_seconds: older signals of this pool count as unknown.
     :param max_nodes: most nodes of a pool that grows by itself; ``None``: it does not grow.
     :param node_grace_seconds: silence of a node, by the watcher's own clock, after which it counts as lost.
     :param cluster_grace_seconds: silence of a whole cluster after which its jobs count as lost.
@@ -89,7 +130,17 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     gpu_hour_usd: float | None = None
     price_source: str | None = None
+    rank_gpu_hour_usd: float | None = None
+    preference_usd: float = 0.0
     max_nodes: int | None = None
+    provisioning_seconds: float = 300.0
+    interruptions_per_gpu_hour: float | None = None
+    interconnect: str | None = None
+    network: PoolNetwork = PoolNetwork()
+    architecture: str | None = None
+    execution: Execution = Execution.JOB
+    kueue: KueueQueue = KueueQueue()
+    max_signal_age_seconds: float = 120.0
     node_grace_seconds: float = 120.0
     cluster_grace_seconds: float = 900.0
     node_deletion_is_proof: bool = False

@@ -32,6 +32,21 @@ class ReasonCode(StrEnum):
     ACCESS_FORBIDDEN = "AccessForbidden"
     GPU_MODEL_NOT_OFFERED = "GpuModelNotOffered"
     GPU_MEMORY_TOO_SMALL = "GpuMemoryTooSmall"
+    FORM_FACTOR_NOT_OFFERED = "FormFactorNotOffered"
+    INTERCONNECT_NOT_OFFERED = "InterconnectNotOffered"
+    NETWORK_NOT_OFFERED = "NetworkNotOffered"
+    ARCHITECTURE_MISMATCH = "ArchitectureMismatch"
+    CAPACITY_TYPE_NOT_ALLOWED = "CapacityTypeNotAllowed"
+    REGION_NOT_ALLOWED = "RegionNotAllowed"
+    EGRESS_DENIED = "EgressDenied"
+    TENANT_NOT_ALLOWED = "TenantNotAllowed"
+    PRICE_CAP_EXCEEDED = "PriceCapExceeded"
+    PRICE_UNKNOWN = "PriceUnknown"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    DEADLINE_UNREACHABLE = "DeadlineUnreachable"
+    QUOTA_EXHAUSTED = "QuotaExhausted"
+    QUEUE_STOPPED = "QueueStopped"
+    SIGNALS_TOO_OLD = "SignalsTooOld"
     EXCEEDS_POOL_SIZE = "ExceedsPoolSize"
     EXCLUDED_BY_HISTORY = "ExcludedByHistory"
     INSUFFICIENT_FREE_GPUS = "InsufficientFreeGpus"
@@ -47,6 +62,21 @@ TIERS: dict[ReasonCode, Tier] = {
     ReasonCode.ACCESS_FORBIDDEN: Tier.MISCONFIGURED,
     ReasonCode.GPU_MODEL_NOT_OFFERED: Tier.NEVER,
     ReasonCode.GPU_MEMORY_TOO_SMALL: Tier.NEVER,
+    ReasonCode.FORM_FACTOR_NOT_OFFERED: Tier.NEVER,
+    ReasonCode.INTERCONNECT_NOT_OFFERED: Tier.NEVER,
+    ReasonCode.NETWORK_NOT_OFFERED: Tier.NEVER,
+    ReasonCode.ARCHITECTURE_MISMATCH: Tier.NEVER,
+    ReasonCode.CAPACITY_TYPE_NOT_ALLOWED: Tier.NEVER,
+    ReasonCode.REGION_NOT_ALLOWED: Tier.NEVER,
+    ReasonCode.EGRESS_DENIED: Tier.NEVER,
+    ReasonCode.TENANT_NOT_ALLOWED: Tier.NEVER,
+    ReasonCode.PRICE_CAP_EXCEEDED: Tier.NEVER,
+    ReasonCode.PRICE_UNKNOWN: Tier.NEVER,
+    ReasonCode.BUDGET_EXHAUSTED: Tier.NEVER,
+    ReasonCode.DEADLINE_UNREACHABLE: Tier.NEVER,
+    ReasonCode.QUOTA_EXHAUSTED: Tier.NOT_NOW,
+    ReasonCode.QUEUE_STOPPED: Tier.NOT_NOW,
+    ReasonCode.SIGNALS_TOO_OLD: Tier.UNKNOWN,
     ReasonCode.EXCEEDS_POOL_SIZE: Tier.NEVER,
     ReasonCode.EXCLUDED_BY_HISTORY: Tier.NEVER,
     ReasonCode.INSUFFICIENT_FREE_GPUS: Tier.NOT_NOW,

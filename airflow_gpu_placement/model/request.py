@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from airflow_gpu_placement.model.pool import CapacityType
 
 
-class CheckpointNeed(BaseModel):
+class Need(BaseModel):
+    """Base of the request's groups: frozen, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NetworkNeed(Need):
+    """What the job needs between its nodes.
+
+    :param kinds: any of these kinds of network, such as ``("infiniband", "roce")``; empty: any.
+    :param min_gbps: least bandwidth of a node in Gbit/s.
+    :param same_zone: all nodes in one zone.
+    :param same_fabric: all nodes on one fabric (NVLink domain, InfiniBand island, placement block).
+    """
+
+    kinds: tuple[str, ...] = ()
+    min_gbps: Annotated[float, Field(gt=0)] | None = None
+    same_zone: bool = False
+    same_fabric: bool = False
+
+
+class WhereNeed(Need):
+    """Where the job may run.
+
+    :param capacity_types: allowed kinds of capacity; empty: all.
+    :param regions: allowed regions; empty: all.
+    :param denied_regions: regions that are never used.
+    """
+
+    capacity_types: tuple[CapacityType, ...] = ()
+    regions: tuple[str, ...] = ()
+    denied_regions: tuple[str, ...] = ()
+
+
+class TimeNeed(Need):
+    """How long the job takes, and until when it must be done.
+
+    :param runtime_hours: expected training time on the GPUs asked for.
+    :param runtime_hours_by_model: the same for each GPU model, where it differs.
+    :param deadline: moment by which it must have ended, with a time zone.
+    :param complete_within_hours: the same, counted from the first decision. One of the two.
+    :param deadline_is_hard: a pool that cannot make it is refused; needs a known runtime.
+    """
+
+    runtime_hours: Annotated[float, Field(gt=0)] | None = None
+    runtime_hours_by_model: dict[str, Annotated[float, Field(gt=0)]] = {}
+    deadline: AwareDatetime | None = None
+    complete_within_hours: Annotated[float, Field(gt=0)] | None = None
+    deadline_is_hard: bool = False
+
+
+class CheckpointNeed(Need):
     """Where the training program keeps its checkpoints.
 
+    :param size_gib: size of one checkpoint in GiB, which a re-placement may have to move; ``None``: unknown.
+    :param interval_minutes: time between two checkpoints; ``None``: the work since the start is lost.
     :param uri: folder or object-store prefix that every pool can reach, for example ``s3://bucket/llm`` or
         ``file:///mnt/checkpoints``. ``None``: the program has no checkpoints and a re-placed job starts over.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     uri: str | None = None
+    size_gib: Annotated[float, Field(ge=0)] | None = None
+    interval_minutes: Annotated[float, Field(gt=0)] | None = None
 
     @field_validator("uri")
     @classmethod
@@ -28,23 +83,39 @@ class CheckpointNeed(BaseModel):
         )
 
 
-class GpuRequest(BaseModel):
+class GpuRequest(Need):
     """GPUs that one training job needs; frozen, validated, the same as a dict with the same keys.
 
     :param gpus_per_node: GPUs of each of the job's pods, at least 1.
     :param nodes: pods of the job (ranks that start together, a gang); default 1.
     :param models: GPU models any of which will do, for example ``("H100", "H200")``; empty: any model.
     :param min_memory_gb: smallest marketed memory class in GB (40, 80, 141); ``None``: any.
+    :param form_factors: any of ``SXM``, ``PCIe``, ``NVL``, ``HGX`` (a full SXM board); empty: any.
+    :param interconnect: between the GPUs of a node: ``nvlink`` or ``nvswitch``; ``None``: any.
+    :param architecture: processor architecture that the image is built for; ``None``: any.
+    :param network: what is needed between nodes.
+    :param where: capacity types and regions.
+    :param data: names of datasets of the catalogue that the job reads.
     :param checkpoint: where checkpoints go; see :class:`CheckpointNeed`.
+    :param time: expected runtime and deadline.
+    :param priority: larger goes first; capped by the tenant.
+    :param price_cap_usd_per_gpu_hour: pools that cost more, or whose price is unknown, are refused.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     gpus_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
     nodes: Annotated[int, Field(ge=1, le=4096)] = 1
     models: tuple[str, ...] = ()
     min_memory_gb: Annotated[float, Field(gt=0)] | None = None
+    form_factors: tuple[str, ...] = ()
+    interconnect: str | None = None
+    architecture: Literal["amd64", "arm64"] | None = None
+    network: NetworkNeed = NetworkNeed()
+    where: WhereNeed = WhereNeed()
+    data: tuple[str, ...] = ()
     checkpoint: CheckpointNeed = CheckpointNeed()
+    time: TimeNeed = TimeNeed()
+    priority: int = 0
+    price_cap_usd_per_gpu_hour: Annotated[float, Field(ge=0)] | None = None
 
     @field_validator("models", mode="before")
     @classmethod

@@ -36,6 +36,8 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     :param allocatable: devices that pods may use (unhealthy ones are not in it).
     :param used: devices held by pods that are bound and not ended, terminating ones included.
     :param free: devices that a new pod could get now; 0 when the node is not usable.
+    :param fabric: value of the pool's fabric label; nodes with the same value are on one fabric.
+    :param architecture: ``amd64`` or ``arm64``.
     :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
     :param unusable_because: short reason such as ``cordoned`` or ``taint gpu=maintenance:NoSchedule``;
         ``None``: usable.
@@ -48,8 +50,36 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     used: int = 0
     free: int = 0
     zone: str | None = None
+    fabric: str | None = None
+    architecture: str | None = None
     whole: bool = True
     unusable_because: str | None = None
+
+
+class QuotaSignals(msgspec.Struct, frozen=True, kw_only=True):
+    """What Kueue would admit in the pool's flavour for one queue; GPUs.
+
+    :param nominal: quota of the queue itself in this flavour.
+    :param reserved: held by workloads, those that wait for admission checks included.
+    :param available: what one more workload can reserve now, borrowing included.
+    :param potential: the most that the queue could ever have, were nobody else there.
+    :param borrowing: the part of ``available`` that is borrowed.
+    :param pending_ahead: workloads that wait before a new one.
+    :param wait_seconds: predicted wait of a new one; ``None``: unknown, which is never 0.
+    :param stopped_because: why nothing is admitted at all, such as ``ClusterQueue held``; ``None``: it is.
+    """
+
+    local_queue: str
+    cluster_queue: str
+    flavor: str
+    nominal: int = 0
+    reserved: int = 0
+    available: int = 0
+    potential: int = 0
+    borrowing: int = 0
+    pending_ahead: int = 0
+    wait_seconds: float | None = None
+    stopped_because: str | None = None
 
 
 class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +87,8 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
 
     :param source: what was read, such as ``nodes and pods of https://10.0.0.1:6443``.
     :param cluster_uid: uid of the ``kube-system`` namespace that answered.
+    :param quota: LocalQueue name -> what Kueue would admit there; empty on pools without Kueue.
+    :param latency_seconds: time that the cluster took for its first answer.
     """
 
     pool: str
@@ -64,12 +96,30 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     cluster_uid: str | None = None
     nodes: tuple[NodeCapacity, ...] = ()
+    quota: dict[str, QuotaSignals] = {}
+    latency_seconds: float | None = None
     gap: SignalGap | None = None
     warnings: tuple[str, ...] = ()
 
 
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs that an attempt was promised in a pool and that its cluster may not show yet.
+
+    :param seen_gpus: GPUs of pods that carry this attempt's label in the same snapshot.
+    :param released_at: when the claim ended; ``None``: it holds.
+    """
+
+    pool: str
+    attempt_id: str
+    gpus_per_node: int
+    nodes: int
+    seen_gpus: int = 0
+    released_at: datetime | None = None
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All signals of one decision, keyed by pool name."""
+    """All signals of one decision, keyed by pool name, and the claims on them."""
 
     taken_at: datetime
     pools: dict[str, PoolSignals]
+    claims: tuple[Claim, ...] = ()
