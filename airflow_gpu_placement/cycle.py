@@ -6,7 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.own_models import recognise_all
 from airflow_gpu_placement.engine.place import place
+from airflow_gpu_placement.model.decision import Setting
 from airflow_gpu_placement.signals.collect import collect
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ async def decide(
     request: GpuRequest,
     catalog: Catalog,
     history: History,
+    setting: Setting | None = None,
     *,
     subject: str,
     open_cluster: OpenCluster,
@@ -33,6 +36,7 @@ async def decide(
 ) -> Decision:
     """Decide where a request can run now.
 
+    :param setting: who pays, what is preferred, what is known of the task's data and earlier tries.
     :param subject: the logical task as text, for people.
     :param open_cluster: gives a client of a pool's cluster.
     :param deadline_seconds: time that all clusters together get.
@@ -43,12 +47,15 @@ async def decide(
     started = time.monotonic()
     snapshot = await collect(catalog.pools, open_cluster, deadline_seconds=deadline_seconds, clock=clock)
     collected = time.monotonic()
-    # 2. Filter and order on this snapshot alone.
+    # 2. Name the GPU models that the catalogue adds.
+    snapshot = recognise_all(snapshot, catalog.gpu_models)
+    # 3. Filter, cost and order on this snapshot alone.
     decision = place(
         request,
         catalog.pools,
         snapshot,
         history,
+        setting=setting or Setting(),
         now=clock(),
         subject=subject,
         catalog_hash=catalog.hash,

@@ -9,10 +9,18 @@ _CONFIG: dict[str, Any] = {
         "description": "Placement of GPU training jobs.",
         "options": {
             "catalog": {
-                "description": "Path of the catalogue. Empty: gpu_placement.yaml beside the DAG folder.",
+                "description": "Path of the catalogue: a YAML file, or a folder of them, each laid over "
+                "those before it. Empty: gpu_placement.yaml beside the DAG folder.",
                 "version_added": "0.1.0",
                 "type": "string",
                 "example": "/opt/airflow/gpu_placement.yaml",
+                "default": "",
+            },
+            "catalog_overlay": {
+                "description": "Path of what is laid over the catalogue: what differs in this environment.",
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "/opt/airflow/gpu_placement.prod.yaml",
                 "default": "",
             },
             "signal_deadline_seconds": {
@@ -57,5 +65,6 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [f"{package}.triggers.remote_job", f"{package}.triggers.pause"],
             }
         ],
+        "cli": [f"{package}.cli.definition.get_gpu_placement_commands"],
         "config": _CONFIG,
     }

@@ -15,7 +15,7 @@ def parse(text: str, problems: Problems) -> Any:
 
     :return: plain values; ``None`` when it could not be parsed, which is then a problem.
     """
-    loader = yaml.SafeLoader(text)
+    loader = _loader(text)
     try:
         root = loader.get_single_node()
         if root is None:
@@ -35,6 +35,25 @@ def parse(text: str, problems: Problems) -> Any:
     finally:
         loader.dispose()
     return None
+
+
+def _loader(text: str) -> Any:
+    """Choose the parser written in C, ten times as fast, for a text that is valid.
+
+    For any other the one in Python is taken: it alone says well what is wrong. Where there is no C parser the
+    other one is always taken.
+    """
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is not None:
+        trial = fast(text)
+        try:
+            while trial.check_event():
+                trial.get_event()
+        except (yaml.YAMLError, ValueError):
+            return yaml.SafeLoader(text)
+        finally:
+            trial.dispose()
+    return (fast or yaml.SafeLoader)(text)
 
 
 def _find_duplicates(node: yaml.Node, path: str, problems: Problems, seen: set[int]) -> None:

@@ -4,66 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_gpu_placement.catalog.problems import Problems
+from airflow_gpu_placement.catalog.reader import Reader, Schema, mapping, shown
 from airflow_gpu_placement.model.nearest import nearest
+from airflow_gpu_placement.model.words import spelled
 
-Reader = Callable[[Any, str, Problems], Any]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-_SECRET = re.compile(
-    r"token|passw|secret|kube_?config|credential|bearer|api_?key|client_?(key|cert)|private_?key|certificate",
-    re.I,
-)
+    from airflow_gpu_placement.catalog.problems import Problems
+
 _LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
 _LABEL_KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_LABEL_NAME}")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-def shown(value: object) -> str:
-    """Show a value in a message, shortened; a mapping or list only by its kind."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "nothing"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def mapping(value: Any, path: str, problems: Problems) -> dict[str, Any] | None:
-    """Read a mapping with text keys."""
-    if not isinstance(value, dict):
-        problems.add(path, f"must be a mapping of keys to values, not {shown(value)}")
-        return None
-    for key in value:
-        if not isinstance(key, str):
-            problems.add(path, f"key {shown(key)} must be text; put it in quotes")
-    return {key: inner for key, inner in value.items() if isinstance(key, str)}
-
-
-def fields(value: Any, path: str, problems: Problems, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """Read a mapping with known keys, and note every unknown one with the nearest known name.
-
-    :return: the fields that were given and could be read.
-    """
-    given = mapping(value, path, problems)
-    read: dict[str, Any] = {}
-    for key, inner in (given or {}).items():
-        inside = f"{path}.{key}" if path else key
-        if key in readers:
-            before = len(problems.found)
-            parsed = readers[key](inner, inside, problems)
-            if len(problems.found) == before:
-                read[key] = parsed
-        elif _SECRET.search(key):
-            problems.add(inside, "secrets do not belong here; put it in the Airflow connection")
-        else:
-            problems.add(inside, f"is not a known key; {nearest(key, readers)}")
-    return read
+_NOT_BLANK = r"\S"
 
 
 def optional(reader: Reader) -> Reader:
@@ -72,11 +28,12 @@ def optional(reader: Reader) -> Reader:
     def read(value: Any, path: str, problems: Problems) -> Any:
         return None if value is None else reader(value, path, problems)
 
-    return read
+    if "enum" in reader.schema:
+        return Reader(read, {**reader.schema, "enum": [*reader.schema["enum"], None]})
+    return Reader(read, {**reader.schema, "type": [reader.schema["type"], "null"]})
 
 
-def text(value: Any, path: str, problems: Problems) -> str | None:
-    """Read a text that is not empty."""
+def _text(value: Any, path: str, problems: Problems) -> str | None:
     if not isinstance(value, str):
         problems.add(path, f"must be text, not {shown(value)}{_quotes(value)}")
         return None
@@ -84,6 +41,10 @@ def text(value: Any, path: str, problems: Problems) -> str | None:
         problems.add(path, "must not be empty")
         return None
     return value
+
+
+text = Reader(_text, {"type": "string", "pattern": _NOT_BLANK})
+"""A text that is not empty."""
 
 
 def _quotes(value: Any) -> str:
@@ -94,17 +55,19 @@ def shaped(pattern: re.Pattern[str], what: str) -> Reader:
     """Read a text of a certain shape."""
 
     def read(value: Any, path: str, problems: Problems) -> str | None:
-        found = text(value, path, problems)
+        found = _text(value, path, problems)
         if found is not None and pattern.fullmatch(found) is None:
             problems.add(path, f"{shown(found)} is not {what}")
             return None
         return found
 
-    return read
+    return Reader(read, {"type": "string", "pattern": f"^({pattern.pattern})$"})
 
 
 name = shaped(re.compile(_LABEL_NAME), "a name: up to 63 letters, digits, '-', '_' and '.'")
 namespace = shaped(_DNS_LABEL, "a namespace: up to 63 lower-case letters, digits and '-'")
+object_name = shaped(_DNS_LABEL, "a name in Kubernetes: up to 63 lower-case letters, digits and '-'")
+label_key = shaped(_LABEL_KEY, "a label key such as 'nvidia.com/gpu.product'")
 
 
 def choice(*values: str) -> Reader:
@@ -118,30 +81,58 @@ def choice(*values: str) -> Reader:
         problems.add(path, f"{shown(value)} is not possible here; {hint}{listed}")
         return None
 
-    return read
+    return Reader(read, {"enum": list(values)})
 
 
-def flag(value: Any, path: str, problems: Problems) -> bool | None:
-    """Read true or false."""
+def word(what: str, *values: str) -> Reader:
+    """Read one of a few words in any spelling: ``sxm5`` is ``SXM``.
+
+    :param what: kind of word, for the messages.
+    """
+
+    def read(value: Any, path: str, problems: Problems) -> str | None:
+        found = _text(value, path, problems)
+        if found is None:
+            return None
+        try:
+            return spelled(found, values, what)
+        except ValueError as error:
+            problems.add(path, str(error))
+            return None
+
+    pattern = "|".join(map(_any_spelling, values))
+    return Reader(read, {"type": "string", "pattern": f"^({pattern})[0-9]*$", "examples": list(values)})
+
+
+def _any_spelling(word: str) -> str:
+    """Write a word as a pattern that any case and any separator meets; JSON schema has no flags."""
+    return "".join(f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else "[-_ ]" for letter in word)
+
+
+def _flag(value: Any, path: str, problems: Problems) -> bool | None:
     if not isinstance(value, bool):
         problems.add(path, f"must be true or false, not {shown(value)}")
         return None
     return value
 
 
-def whole_number(least: int) -> Reader:
+flag = Reader(_flag, {"type": "boolean"})
+"""True or false."""
+
+
+def whole_number(least: int | None = None) -> Reader:
     """Read a whole number that is not too small."""
 
     def read(value: Any, path: str, problems: Problems) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int):
             problems.add(path, f"must be a whole number, not {shown(value)}")
             return None
-        if value < least:
+        if least is not None and value < least:
             problems.add(path, f"must be at least {least}, not {value}")
             return None
         return value
 
-    return read
+    return Reader(read, {"type": "integer"} if least is None else {"type": "integer", "minimum": least})
 
 
 def number(*, above: float | None = None, least: float | None = None) -> Reader:
@@ -163,22 +154,75 @@ def number(*, above: float | None = None, least: float | None = None) -> Reader:
             return None
         return float(value)
 
-    return read
+    schema: Schema = {"type": "number"}
+    if above is not None:
+        schema["exclusiveMinimum"] = above
+    if least is not None:
+        schema["minimum"] = least
+    return Reader(read, schema)
 
 
-def labels(value: Any, path: str, problems: Problems) -> dict[str, str]:
-    """Read Kubernetes labels."""
-    read: dict[str, str] = {}
-    for key, inner in (mapping(value, path, problems) or {}).items():
-        inside = f"{path}.{key}"
-        if _LABEL_KEY.fullmatch(key) is None:
-            problems.add(inside, "is not a label key such as 'nvidia.com/gpu.product'")
-        elif not isinstance(inner, str):
-            problems.add(inside, f"must be text, not {shown(inner)}{_quotes(inner)}")
-        elif _LABEL_VALUE.fullmatch(inner) is None:
-            problems.add(
-                inside, f"{shown(inner)} is not a label value: up to 63 letters, digits, '-', '_', '.'"
-            )
-        else:
-            read[key] = inner
-    return read
+def many(reader: Reader, *, least: int = 0) -> Reader:
+    """Read a list of values of one kind into a tuple.
+
+    :param least: how many there must be.
+    """
+
+    def read(value: Any, path: str, problems: Problems) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            problems.add(path, f"must be a list, not {shown(value)}; write [{_unquoted(value)}]")
+            return ()
+        if len(value) < least:
+            problems.add(path, f"must have at least {least} entry, not {len(value)}")
+        return tuple(reader(inner, f"{path}[{index}]", problems) for index, inner in enumerate(value))
+
+    schema: Schema = {"type": "array", "items": reader.schema}
+    return Reader(read, {**schema, "minItems": least} if least else schema)
+
+
+def _unquoted(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= 40 else "..."
+
+
+def by_name(reader: Reader, keys: Callable[[str], str | None], key_schema: Schema) -> Reader:
+    """Read a mapping whose keys are free.
+
+    :param keys: says what is wrong with a key; ``None``: nothing.
+    :param key_schema: the same as JSON schema.
+    """
+
+    def read(value: Any, path: str, problems: Problems) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, inner in (mapping(value, path, problems) or {}).items():
+            wrong = keys(key)
+            if wrong is not None:
+                problems.add(f"{path}.{key}", wrong)
+            else:
+                found[key] = reader(inner, f"{path}.{key}", problems)
+        return found
+
+    return Reader(
+        read, {"type": "object", "propertyNames": key_schema, "additionalProperties": reader.schema}
+    )
+
+
+def _label_value(value: Any, path: str, problems: Problems) -> str | None:
+    if not isinstance(value, str):
+        problems.add(path, f"must be text, not {shown(value)}{_quotes(value)}")
+    elif _LABEL_VALUE.fullmatch(value) is None:
+        problems.add(path, f"{shown(value)} is not a label value: up to 63 letters, digits, '-', '_', '.'")
+    else:
+        return value
+    return None
+
+
+def _wrong_label_key(key: str) -> str | None:
+    return None if _LABEL_KEY.fullmatch(key) else "is not a label key such as 'nvidia.com/gpu.product'"
+
+
+labels = by_name(
+    Reader(_label_value, {"type": "string", "pattern": f"^({_LABEL_VALUE.pattern})$"}),
+    _wrong_label_key,
+    label_key.schema,
+)
+"""Kubernetes labels."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
@@ -13,11 +14,13 @@ import msgspec
 
 from airflow_gpu_placement.clusters.errors import WIRE_ERRORS, from_answer, from_event, from_exception
 from airflow_gpu_placement.clusters.lines import LineSplitter
+from airflow_gpu_placement.clusters.turns import a_turn
 from airflow_gpu_placement.exceptions import ClusterError, Unreachable
 from airflow_gpu_placement.model.kube import ListPage, ObjectMeta, Status, Struct
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+    from datetime import datetime
 
     from kubernetes_asyncio.client import ApiClient
 
@@ -27,6 +30,8 @@ _READ_TRIES = 3
 _LONGEST_WAIT_SECONDS = 5.0
 _LONGEST_LOG_LINE = 64 * 1024
 _LIST_RESTARTS = 2
+_LARGE_BYTES = 2**20
+"""Larger answers take a millisecond and more to put together."""
 
 T = TypeVar("T")
 
@@ -92,6 +97,12 @@ class ClusterClient:
         """Return the body of a GET as a typed subset."""
         return self._decoded(path, await self.get(path, query), type_)
 
+    async def server_time(self) -> datetime | None:
+        """Return the time, to the second, that the server put on an answer; ``None``: it put none."""
+        _, headers = await self._exchange("GET", "/version")
+        date = headers.get("Date")
+        return None if date is None else parsedate_to_datetime(date)
+
     async def pages(
         self, path: str, item_type: type[T], query: Mapping[str, str] | None = None, *, limit: int = 500
     ) -> AsyncIterator[ListPage[T]]:
@@ -100,7 +111,8 @@ class ClusterClient:
         while True:
             paging = {"limit": str(limit)} | ({"continue": token} if token else {})
             body = await self.get(path, {**(query or {}), **paging})
-            page: ListPage[T] = self._decoded(path, body, ListPage[item_type])  # type: ignore[valid-type]  # known at run time only
+            async with a_turn():
+                page: ListPage[T] = self._decoded(path, body, ListPage[item_type])  # type: ignore[valid-type]  # known at run time only
             yield page
             token = page.metadata.continue_
             if not token:
@@ -212,16 +224,31 @@ class ClusterClient:
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> bytes:
+        answer, _ = await self._exchange(method, path, query, body)
+        return answer
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> tuple[bytes, Mapping[str, str]]:
         call = f"{method} {self.server}{path}"
         try:
             response = await self._request(method, path, query, body, READ_SECONDS)
             async with response:
-                answer = bytes(await response.read())
+                parts = [bytes(part) async for part in response.content.iter_any()]
         except WIRE_ERRORS as error:
             raise from_exception(call, error) from error
+        if sum(map(len, parts)) < _LARGE_BYTES:
+            answer = b"".join(parts)
+        else:
+            async with a_turn():
+                answer = b"".join(parts)
         if not response.ok:
             raise from_answer(call, response.status, answer, response.headers)
-        return answer
+        return answer, response.headers
 
     async def _chunks(
         self,

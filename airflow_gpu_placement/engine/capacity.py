@@ -2,69 +2,44 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.gpu import identify, sharing_of
-from airflow_gpu_placement.engine.quantity import whole
+import msgspec
+
+from airflow_gpu_placement.engine.capacity_fabric import architecture_of, fabric_label_of, zone_of
+from airflow_gpu_placement.engine.capacity_pods import pod_devices, used_devices
+from airflow_gpu_placement.engine.device_faults import faults_of
+from airflow_gpu_placement.engine.gpu import identify
+from airflow_gpu_placement.engine.gpu_devices import NodeDevices, devices_of
 from airflow_gpu_placement.engine.taints import not_tolerated, words
 from airflow_gpu_placement.model.signals import NodeCapacity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from airflow_gpu_placement.model.kube import Container, Node, Pod, PodSpec, Toleration
+    from airflow_gpu_placement.engine.dra import DraView
+    from airflow_gpu_placement.model.kube import Node, Pod, Toleration
     from airflow_gpu_placement.model.pool import GpuPool
 
-_TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-_MIG_RESOURCE = re.compile(r"nvidia\.com/mig-(\d+)g\.\d+gb.*")
-_MIG_SLICES_PER_CARD = 7
-_VGPU_ANNOTATION = "hami.io/node-nvidia-register"
-_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+__all__ = [
+    "Within",
+    "capacity_warnings",
+    "closed_because",
+    "gang_fits",
+    "node_capacities",
+    "pod_devices",
+    "used_devices",
+]
 
 
-def pod_devices(spec: PodSpec, resource_name: str) -> int:
-    """Return how many devices of a resource the scheduler sets aside for a pod.
+class Within(StrEnum):
+    """What all pods of a gang must share."""
 
-    Overhead plus the larger of: all app containers and sidecars together; the neediest init container with
-    the
-    sidecars that were started before it. A container that names only a limit requests that much.
-    """
-    running = sum(_asked(container, resource_name) for container in spec.containers)
-    sidecars = 0
-    starting = 0
-    for container in spec.init_containers:
-        asked = _asked(container, resource_name)
-        if container.restart_policy == "Always":
-            sidecars += asked
-            asked = 0
-        starting = max(starting, sidecars + asked)
-    overhead = spec.overhead.get(resource_name)
-    return max(running + sidecars, starting) + (0 if overhead is None else whole(overhead, round_up=True))
-
-
-def _asked(container: Container, resource_name: str) -> int:
-    resources = container.resources
-    quantity = resources.requests.get(resource_name)
-    if quantity is None:
-        quantity = resources.limits.get(resource_name)
-    return 0 if quantity is None else whole(quantity, round_up=True)
-
-
-def used_devices(pods: Iterable[Pod], resource_name: str) -> dict[str, int]:
-    """Return the devices that pods hold, by node name.
-
-    A pod holds its devices from its binding to a node until it has ended; a terminating pod still holds them.
-    """
-    used: dict[str, int] = {}
-    for pod in pods:
-        node_name = pod.spec.node_name
-        if not node_name or pod.status.phase in _TERMINAL_PHASES:
-            continue
-        devices = pod_devices(pod.spec, resource_name)
-        if devices:
-            used[node_name] = used.get(node_name, 0) + devices
-    return used
+    NODE = "name"
+    ZONE = "zone"
+    FABRIC = "fabric"
 
 
 def node_capacities(
@@ -73,6 +48,7 @@ def node_capacities(
     pool: GpuPool,
     *,
     used: Mapping[str, int] | None = None,
+    dra: DraView | None = None,
 ) -> tuple[NodeCapacity, ...]:
     """Return the whole GPUs of a pool's nodes, by node name.
 
@@ -80,18 +56,26 @@ def node_capacities(
     :param pods: pods of the whole cluster.
     :param used: devices held by node name when :func:`used_devices` was already asked for these pods and the
         pool's resource; it is the same for every pool of a cluster.
+    :param dra: what the cluster offers through Dynamic Resource Allocation under the pool's resource; on a
+        node whose device plugin offers the resource, the plugin serves it.
     """
     resource_name = pool.gpu.resource_name
     if used is None:
         used = used_devices(pods, resource_name)
     selector = pool.node_selector.items()
+    members = [node for node in nodes if selector <= node.metadata.labels.items()]
+    fabric_label = pool.network.fabric_label or fabric_label_of(members)
     tolerations = pool.job_tolerations
-    found = (
-        _capacity(node, resource_name, used.get(node.metadata.name, 0), tolerations)
-        for node in nodes
-        if selector <= node.metadata.labels.items()
-    )
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.name))
+    found = []
+    for node in members:
+        name = node.metadata.name
+        one = _capacity(node, resource_name, used.get(name, 0), tolerations)
+        if dra is not None and resource_name not in node.status.allocatable:
+            one = _through_dra(one, node, dra, tolerations)
+        if one is not None:
+            fabric = node.metadata.labels.get(fabric_label) if fabric_label else None
+            found.append(msgspec.structs.replace(one, fabric=fabric) if fabric else one)
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def _capacity(
@@ -99,31 +83,78 @@ def _capacity(
 ) -> NodeCapacity | None:
     labels = node.metadata.labels
     gpu = identify(labels)
-    capacity = whole(node.status.capacity.get(resource_name, 0))
-    if gpu is None and capacity == 0:
+    devices = devices_of(node, resource_name)
+    if gpu is None and _offers_nothing(devices):
         return None  # not a GPU node
-    allocatable = whole(node.status.allocatable.get(resource_name, 0))
-    not_whole = _not_whole(node, capacity, resource_name)
-    if not_whole is not None:
-        capacity = allocatable = used = 0
-    unusable_because = _closed(node, tolerations) or not_whole
-    if unusable_because is None and capacity == 0:
-        unusable_because = f"offers no {resource_name}"
+    whole = devices.why_not is None
+    closed = closed_because(node, tolerations)
+    unusable_because = closed or devices.why_not or devices.unreadable
+    if unusable_because is None and devices.allocatable == 0:
+        withdrawn = f"all {devices.capacity} GPUs are withdrawn"
+        unusable_because = withdrawn if devices.capacity else f"offers no {resource_name}"
     return NodeCapacity(
         name=node.metadata.name,
         gpu=gpu,
-        capacity=capacity,
-        allocatable=allocatable,
-        used=used,
-        free=max(allocatable - used, 0) if unusable_because is None else 0,
-        whole=not_whole is None,
-        zone=next((labels[key] for key in _ZONE_LABELS if labels.get(key)), None),
+        capacity=devices.capacity,
+        allocatable=devices.allocatable,
+        used=used if whole else 0,
+        free=max(devices.allocatable - used, 0) if unusable_because is None else 0,
+        whole=whole,
+        shares=devices.shares,
+        slices=devices.slices,
+        zone=zone_of(labels),
+        architecture=architecture_of(labels),
+        closed=closed is not None,
         unusable_because=unusable_because,
     )
 
 
-def _closed(node: Node, tolerations: Sequence[Toleration]) -> str | None:
-    """Say why the scheduler would put no new pod on a node."""
+def _offers_nothing(devices: NodeDevices) -> bool:
+    return (
+        devices.capacity == 0
+        and devices.shares == 0
+        and not devices.slices
+        and devices.unreadable is None
+        and devices.why_not is None
+    )
+
+
+def _through_dra(
+    seen: NodeCapacity | None, node: Node, dra: DraView, tolerations: Sequence[Toleration]
+) -> NodeCapacity | None:
+    """Lay what DRA offers on a node over what its labels say."""
+    name = node.metadata.name
+    labels = node.metadata.labels
+    closed = closed_because(node, tolerations)
+    base = seen or NodeCapacity(
+        name=name,
+        zone=zone_of(labels),
+        architecture=architecture_of(labels),
+        closed=closed is not None,
+    )
+    offered = dra.nodes.get(name)
+    if name in dra.unknown_nodes:
+        text = "its DRA devices cannot be read completely now"
+        return msgspec.structs.replace(base, unusable_because=closed or text)
+    if offered is None:
+        if name not in dra.unmapped_nodes:
+            return seen
+        text = "offers its GPUs through DRA, and no DeviceClass stands for the pool's resource"
+        return msgspec.structs.replace(base, unusable_because=closed or text)
+    return msgspec.structs.replace(
+        base,
+        gpu=base.gpu or offered.gpu,
+        capacity=offered.devices,
+        allocatable=offered.healthy,
+        used=offered.used,
+        free=0 if closed else offered.free,
+        unusable_because=closed,
+        whole=True,
+    )
+
+
+def closed_because(node: Node, tolerations: Sequence[Toleration]) -> str | None:
+    """Say why the scheduler would, or should, put no new pod on a node."""
     if node.metadata.deletion_timestamp is not None:
         return "being deleted"
     if node.spec.unschedulable:
@@ -134,60 +165,47 @@ def _closed(node: Node, tolerations: Sequence[Toleration]) -> str | None:
     blocking = not_tolerated(node.spec.taints, tolerations)
     if blocking:
         return f"taint {', '.join(words(taint) for taint in blocking)}"
+    faults = faults_of(node)
+    if faults:
+        return f"GPU fault ({', '.join(faults)})"
+    if node.metadata.labels.get("cloud.google.com/active-node-maintenance") == "ONGOING":
+        return "under maintenance"
+    if node.metadata.labels.get("nvidia.com/mig.config.state") in {"pending", "rebooting"}:
+        return "its MIG slices are being changed"
     return None
 
 
-def _not_whole(node: Node, capacity: int, resource_name: str) -> str | None:
-    """Say why a node's devices cannot be handed out as whole GPUs."""
-    labels = node.metadata.labels
-    slices = _mig_slices(node)
-    if capacity == 0:
-        return "all its GPUs are cut into MIG slices" if slices else None
-    if _VGPU_ANNOTATION in node.metadata.annotations:
-        return f"shared by a vGPU plugin ({_VGPU_ANNOTATION})"
-    sharing = sharing_of(labels, capacity)
-    if sharing is not None:
-        return sharing
-    count = labels.get("nvidia.com/gpu.count", "").strip()
-    cards_in_slices = -(-slices // _MIG_SLICES_PER_CARD)
-    if count.isdecimal() and cards_in_slices and capacity + cards_in_slices > int(count):
-        return (
-            f"offers {capacity} {resource_name} and MIG slices of at least {cards_in_slices} cards, "
-            f"but has {count}: the same cards twice"
-        )
-    return None
+def gang_fits(
+    nodes: Iterable[NodeCapacity],
+    gpus_per_node: int,
+    excluded: Collection[str],
+    within: Collection[Within] = (),
+) -> int:
+    """Return how many pods with this many GPUs each fit together on usable nodes that are not excluded.
 
-
-def _mig_slices(node: Node) -> int:
-    """Return the slices of cards that the node offers as MIG devices of any profile."""
-    slices = 0
-    for name, quantity in node.status.allocatable.items():
-        match = _MIG_RESOURCE.fullmatch(name)
-        if match is not None:
-            slices += int(match[1]) * whole(quantity)
-    return slices
-
-
-def gang_fits(nodes: Iterable[NodeCapacity], gpus_per_node: int, excluded: Collection[str]) -> int:
-    """Return how many pods with this many GPUs each fit on usable nodes that are not excluded."""
-    return sum(
-        node.free // gpus_per_node
-        for node in nodes
-        if node.unusable_because is None and node.name not in excluded
-    )
+    :param within: what all of them must share, for example ``(Within.ZONE, Within.FABRIC)``. A node that does
+        not tell its zone or fabric shares it with nobody.
+    """
+    groups: Counter[tuple[str, ...]] = Counter()
+    for node in nodes:
+        group = tuple(str(getattr(node, one.value) or "") for one in within)
+        if node.unusable_because is None and node.name not in excluded and all(group):
+            groups[group] += node.free // gpus_per_node
+    return max(groups.values(), default=0)
 
 
 def capacity_warnings(nodes: Iterable[NodeCapacity]) -> tuple[str, ...]:
     """Say what is odd about a pool's nodes: labels without devices, withdrawn or shared devices."""
-    warnings = []
-    for node in nodes:
-        reason = node.unusable_because
-        if node.capacity > node.allocatable:
-            warnings.append(
-                f"node {node.name}: {node.capacity - node.allocatable} of {node.capacity} GPUs are withdrawn"
-            )
-        elif node.capacity == 0 and reason is not None:
-            warnings.append(f"node {node.name} is labelled as a GPU node but has no whole GPU: {reason}")
-        elif node.used > node.allocatable:
-            warnings.append(f"node {node.name}: pods hold {node.used} GPUs of {node.allocatable}")
-    return tuple(warnings)
+    return tuple(f"node {node.name}{text}" for node in nodes if (text := oddity(node)) is not None)
+
+
+def oddity(node: NodeCapacity) -> str | None:
+    """Say what is odd about a node's devices, to be read after its name."""
+    reason = node.unusable_because
+    if node.capacity > node.allocatable:
+        return f": {node.capacity - node.allocatable} of {node.capacity} GPUs are withdrawn"
+    if node.capacity == 0 and reason is not None:
+        return f" is labelled as a GPU node but has no whole GPU: {reason}"
+    if node.used > node.allocatable:
+        return f": pods hold {node.used} GPUs of {node.allocatable}"
+    return None

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 SIGKILL_EXIT = 137
 SIGTERM_EXIT = 143
 
+_CRASHES = {
+    132: "SIGILL",
+    134: "SIGABRT, as after a failed check or an aborted collective",
+    135: "SIGBUS, often of a /dev/shm that is too small",
+    136: "SIGFPE",
+    139: "SIGSEGV",
+}
+"""Exit code -> what a crash it may be; broken hardware looks the same."""
+
 _START_FAILURES = frozenset({"StartError", "ContainerCannotRun"})
 _LOST_CONTAINER = frozenset({"ContainerStatusUnknown", "Unknown"})
 """The node could not find the container any more, as after a reboot; the exit code beside it is made up."""
@@ -84,7 +93,12 @@ def app_exit(pod: Pod, name: str, end: Terminated, *, at: datetime | None) -> Fi
         return _exit("Terminated", what, end, at, ambiguous=True, secondary=True)
     message = end.message.strip()
     said = f": {message[-_SHOWN_CHARACTERS:]}" if message else ""
-    return _exit("Error", f"exited with code {end.exit_code} ({where}){said}", end, at)
+    crash = _CRASHES.get(end.exit_code)
+    if crash is not None:
+        said = f", which a shell uses for {crash}{said}"
+    return _exit(
+        "Error", f"exited with code {end.exit_code} ({where}){said}", end, at, ambiguous=crash is not None
+    )
 
 
 def _exit(

@@ -38,7 +38,7 @@ def end_grade(observation: Observation, policy: LossPolicy) -> EndGrade:
 
 
 def _pod_grade(pod: Pod, node: NodeView | None, policy: LossPolicy) -> EndGrade:
-    if confirmed_end(pod):
+    if confirmed_end(pod) or (node is not None and node.rebooted):
         return EndGrade.CONFIRMED
     if node is not None and (node.out_of_service or (not node.exists and policy.node_deletion_is_proof)):
         return EndGrade.ASSERTED

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
+from airflow_gpu_placement.engine.text_table import text_table
 from airflow_gpu_placement.model.decision import Decision
 from airflow_gpu_placement.model.reasons import TIERS, Verdict
 from airflow_gpu_placement.model.request import GpuRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_gpu_placement.model.decision import PoolVerdict
     from airflow_gpu_placement.model.reasons import ReasonCode
 
@@ -55,67 +56,103 @@ def _price(verdict: PoolVerdict) -> str:
     return "price unknown" if verdict.usd_per_hour is None else f"{verdict.usd_per_hour:.2f} USD/h"
 
 
-def table(decision: Decision) -> Table:
-    """Draw a decision: one row a pool, and one more for each further reason."""
-    request = GpuRequest.model_validate(decision.request)
-    drawn = Table(
-        title=f"{decision.subject}: {request.describe()}", title_justify="left", header_style="bold"
-    )
-    for heading in (
-        "pool",
-        "GPU",
-        "verdict",
-        "free",
-        "USD/h",
-        "reason",
-        "needed",
-        "observed",
-        "age",
-        "source",
-    ):
-        drawn.add_column(heading, justify="right" if heading in {"free", "USD/h", "age"} else "left")
-    for verdict in decision.verdicts:
-        chosen = verdict.pool == decision.chosen
-        first, *others = verdict.reasons or (None,)
-        drawn.add_row(
+class Row(NamedTuple):
+    """One row of the table: a pool, a further reason of it, or a term of its cost.
+
+    :param style: how a terminal may show it.
+    """
+
+    cells: tuple[str, ...]
+    style: str
+
+
+HEADINGS = (
+    "pool",
+    "GPU",
+    "verdict",
+    "free",
+    "USD/h",
+    "total USD",
+    "reason",
+    "needed",
+    "observed",
+    "age",
+    "source",
+)
+_NUMBERS = frozenset({"free", "USD/h", "total USD", "age"})
+_PARTS = {"compute": "work", "rework": "expected rework"}
+
+
+def rows(decision: Decision) -> list[Row]:
+    """Lay a decision out: each pool with its worst reason or its total, its other reasons, its cost terms."""
+    return [row for verdict in decision.verdicts for row in _rows_of(verdict, decision.chosen)]
+
+
+def _rows_of(verdict: PoolVerdict, chosen: str | None) -> Iterator[Row]:
+    is_chosen = verdict.pool == chosen
+    age = "?" if verdict.age_seconds is None else f"{verdict.age_seconds:.1f} s"
+    seen = (age, verdict.source or "")
+    told = [(reason.code.value, reason.needed, reason.observed, *seen) for reason in verdict.reasons]
+    yield Row(
+        (
             verdict.pool,
             verdict.gpu or "unknown",
-            "chosen" if chosen else _VERDICT_WORDS[verdict.verdict],
+            "chosen" if is_chosen else _VERDICT_WORDS[verdict.verdict],
             "?" if verdict.free_gpus is None else str(verdict.free_gpus),
             "?" if verdict.usd_per_hour is None else f"{verdict.usd_per_hour:.2f}",
-            first.code if first else "",
-            first.needed if first else "",
-            first.observed if first else "",
-            "?" if verdict.age_seconds is None else f"{verdict.age_seconds:.1f} s",
-            verdict.source or "",
-            style="bold green" if chosen else _VERDICT_STYLES[verdict.verdict],
-        )
-        for reason in others:
-            if reason is not None:
-                drawn.add_row("", "", "", "", "", reason.code, reason.needed, reason.observed, "", "")
+            "" if verdict.cost is None else f"{verdict.cost.total_usd:.2f}",
+            *(told[0] if told else ("", "", "", *seen)),
+        ),
+        "bold green" if is_chosen else _VERDICT_STYLES[verdict.verdict],
+    )
+    for reason in told[1:]:
+        yield Row(("", "", "", "", "", "", *reason), "")
+    for term in verdict.cost.terms if verdict.cost is not None else ():
+        name = f"cost: {_PARTS.get(term.name, term.name)}"
+        yield Row(("", "", "", "", "", f"{term.usd:.2f}", name, "", term.formula, "", ""), "")
+
+
+def _title(decision: Decision) -> str:
+    return f"{decision.subject}: {GpuRequest.model_validate(decision.request).describe()}"
+
+
+def table(decision: Decision) -> Table:
+    """Draw a decision for a terminal."""
+    drawn = Table(title=_title(decision), title_justify="left", header_style="bold")
+    for heading in HEADINGS:
+        drawn.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+    for row in rows(decision):
+        drawn.add_row(*row.cells, style=row.style)
     return drawn
 
 
 def table_text(decision: Decision, *, width: int = _TABLE_WIDTH) -> str:
-    """Draw the table as plain text for a log.
+    """Draw the same table as plain text for a log.
 
     :param width: columns of the text.
     """
-    out = io.StringIO()
-    Console(file=out, width=width, color_system=None, legacy_windows=False).print(table(decision))
-    return "\n".join(row.rstrip() for row in out.getvalue().rstrip("\n").splitlines())
+    cells = [row.cells for row in rows(decision)]
+    return f"{_title(decision)}\n{text_table(HEADINGS, cells, _NUMBERS, width)}"
 
 
 def details(decision: Decision) -> str:
     """Tell a decision in full, for an error message: the line, then for each pool every reason and note."""
-    rows = [line(decision)]
+    told = [line(decision), *(f"  warning: {warning}" for warning in decision.warnings)]
     for verdict in decision.verdicts:
         if verdict.verdict is Verdict.FIT:
-            rows.append(f"  {verdict.pool}: fits ({_chosen_words(decision, verdict)})")
+            told.append(f"  {verdict.pool}: fits ({_chosen_words(decision, verdict)}){_total(verdict)}")
         for reason in verdict.reasons:
-            rows.append(f"  {verdict.pool}: {reason.code}: {reason.message}")
-        rows.extend(f"  {verdict.pool}: note: {note}" for note in verdict.notes)
-    return "\n".join(rows)
+            told.append(f"  {verdict.pool}: {reason.code}: {reason.message}")
+        told.extend(f"  {verdict.pool}: note: {note}" for note in verdict.notes)
+    return "\n".join(told)
+
+
+def _total(verdict: PoolVerdict) -> str:
+    cost = verdict.cost
+    if cost is None or not cost.terms:
+        return ""
+    terms = " + ".join(f"{term.name} {term.usd:.2f}" for term in cost.terms)
+    return f": {cost.total_usd:.2f} USD = {terms}; ends in {cost.finish_hours:.2f} h"
 
 
 def to_json(decision: Decision) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.end_grade import confirmed_end
 from airflow_gpu_placement.engine.finding import Finding
+from airflow_gpu_placement.engine.node_evidence import weighed_with_node
 from airflow_gpu_placement.engine.pod_evidence import ended, judge
 from airflow_gpu_placement.model.outcome import OutcomeKind
 
@@ -36,7 +37,11 @@ def first_cause(observation: Observation, *, wait_for_peers: bool) -> Finding | 
     """
     if _replaces_pods(observation.job):
         return None
-    findings = [finding for pod in observation.pods if (finding := judge(pod)) is not None]
+    findings = [
+        weighed_with_node(finding, pod, observation.nodes.get(pod.spec.node_name))
+        for pod in observation.pods
+        if (finding := judge(pod)) is not None
+    ]
     final = [finding for finding in findings if finding.kind.final]
     if not final:
         return findings[0] if findings else None

@@ -19,13 +19,21 @@ from airflow_gpu_placement.model.pool import GpuIdentity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["KNOWN_MODELS", "canonical_model", "identify", "memory_class", "sharing_of"]
+__all__ = [
+    "KNOWN_MODELS",
+    "PRODUCT_LABELS",
+    "canonical_model",
+    "identify",
+    "memory_class",
+    "sharing_of",
+    "slice_profile",
+]
 
 _PRODUCT = "nvidia.com/gpu.product"
 _GKE = "cloud.google.com/gke-accelerator"
 _KARPENTER_AWS = "karpenter.k8s.aws/instance-gpu-name"
 
-_NAME_LABELS = (
+PRODUCT_LABELS = (
     _PRODUCT,
     _GKE,
     "gpu.nvidia.com/model",
@@ -35,6 +43,7 @@ _NAME_LABELS = (
     "karpenter.azure.com/sku-gpu-name",
     "amd.com/gpu.product-name",
     "beta.amd.com/gpu.product-name",
+    "k8s.amazonaws.com/accelerator",
     "skypilot.co/accelerator",
 )
 """Labels whose value is a product name, best evidence first. A shared or partitioned value has a suffix."""
@@ -45,8 +54,21 @@ _SXM_ONLY = frozenset({"V100", "A100", "H100", "H200", "B200", "B300"})
 _GKE_NAMES = {"nvidia-tesla-a100": GpuIdentity(model="A100", memory_gb=40)}
 """The one name of GKE that leaves its memory out although there are two kinds."""
 
+_MACHINE = "node.kubernetes.io/instance-type"
+_OLD_MACHINE = "beta.kubernetes.io/instance-type"
+
 _AMD_COUNTED = "beta.amd.com/gpu.product-name."
 _AMD_SHORT = "amd.com/"
+_AMD_DEVICE_IDS = {
+    "738c": "MI100",
+    "740f": "MI210",
+    "74a0": "MI300A",
+    "74a1": "MI300X",
+    "74a5": "MI325X",
+    "75a0": "MI350X",
+    "75a3": "MI355X",
+}
+_AMD_DEVICE_ID_LABELS = ("amd.com/gpu.device-id", "beta.amd.com/gpu.device-id")
 
 _MIB_LABELS = (
     "nvidia.com/gpu.memory",
@@ -71,15 +93,19 @@ def identify(labels: Mapping[str, str]) -> GpuIdentity | None:
     :param labels: labels of the node.
     :return: ``None``: no label says anything (an empty value says nothing).
     """
-    for key in _NAME_LABELS:
+    for key in PRODUCT_LABELS:
         value = labels.get(key, "").strip()
         if value:
             return _with_memory(_named(key, value), labels)
     from_amd = _amd_name(labels)
     if from_amd:
         return _with_memory(_named("amd", from_amd), labels)
-    machine = gpu_of_instance_type(labels.get("node.kubernetes.io/instance-type", ""))
+    machine = _machine(labels)
     return None if machine is None else complete(machine)
+
+
+def _machine(labels: Mapping[str, str]) -> GpuIdentity | None:
+    return gpu_of_instance_type(labels.get(_MACHINE, "") or labels.get(_OLD_MACHINE, ""))
 
 
 def _named(key: str, value: str) -> GpuIdentity:
@@ -104,12 +130,19 @@ def _amd_name(labels: Mapping[str, str]) -> str | None:
             return key.removeprefix(_AMD_COUNTED)
         if key.startswith(_AMD_SHORT) and value == "true" and read_model(key.removeprefix(_AMD_SHORT)):
             return key.removeprefix(_AMD_SHORT)
-    return None
+    return next((name for id_, name in _AMD_DEVICE_IDS.items() if _has_device_id(labels, id_)), None)
+
+
+def _has_device_id(labels: Mapping[str, str], device_id: str) -> bool:
+    return any(
+        labels.get(key, "").lower().removeprefix("0x") == device_id or labels.get(f"{key}.{device_id}")
+        for key in _AMD_DEVICE_ID_LABELS
+    )
 
 
 def _with_memory(identity: GpuIdentity, labels: Mapping[str, str]) -> GpuIdentity:
     """Add the measured memory class; where name and measurement differ, the smaller one is promised."""
-    identity = complete(identity)
+    identity = complete(_with_machine(identity, labels))
     if "-MIG-" in labels.get(_PRODUCT, ""):
         return identity  # the memory label describes the slice, not the card
     measured = _measured_gib(labels)
@@ -119,6 +152,21 @@ def _with_memory(identity: GpuIdentity, labels: Mapping[str, str]) -> GpuIdentit
     if identity.memory_gb is not None:
         memory_gb = min(memory_gb, identity.memory_gb)
     return msgspec.structs.replace(identity, memory_gb=memory_gb)
+
+
+def _with_machine(identity: GpuIdentity, labels: Mapping[str, str]) -> GpuIdentity:
+    """Add what the machine type tells of the same model where the name leaves it open."""
+    machine = _machine(labels)
+    if machine is None or machine.model != identity.model:
+        return identity
+    if identity.memory_gb is not None and identity.memory_gb != machine.memory_gb:
+        return identity
+    return msgspec.structs.replace(
+        identity,
+        memory_gb=machine.memory_gb,
+        form_factor=identity.form_factor or machine.form_factor,
+        variant=identity.variant or machine.variant,
+    )
 
 
 def _measured_gib(labels: Mapping[str, str]) -> float | None:
@@ -154,6 +202,21 @@ def memory_class(model: str, measured_gib: float) -> float:
     return float(fitting if fitting is not None else int(measured_gib))
 
 
+def slice_profile(labels: Mapping[str, str]) -> str | None:
+    """Return the profile when every device under the node's GPU resource is a slice of that one kind.
+
+    So it is with MIG's strategy ``single``, with GKE's partitions and with AMD's partitions.
+    """
+    product = labels.get(_PRODUCT, "").removesuffix("-SHARED")
+    if "-MIG-" in product:
+        return product.split("-MIG-", 1)[1]
+    partition = labels.get("cloud.google.com/gke-gpu-partition-size")
+    if partition:
+        return partition
+    amd = labels.get("amd.com/gpu.compute-memory-partition", "").lower()
+    return amd if amd and not amd.startswith("spx") else None
+
+
 def sharing_of(labels: Mapping[str, str], offered: int) -> str | None:
     """Say why the devices behind a node's GPU resource are not whole GPUs.
 
@@ -162,13 +225,10 @@ def sharing_of(labels: Mapping[str, str], offered: int) -> str | None:
     :return: such as ``time-slicing: 12 shares of 1 GPU``; ``None``: they are whole GPUs.
     """
     product = labels.get(_PRODUCT, "")
-    if "-MIG-" in product:
-        return f"MIG slices ({product.split('-MIG-', 1)[1]})"
-    if labels.get("cloud.google.com/gke-gpu-partition-size"):
-        return f"MIG slices ({labels['cloud.google.com/gke-gpu-partition-size']})"
-    partition = labels.get("amd.com/gpu.compute-memory-partition", "").upper()
-    if partition and not partition.startswith("SPX"):
-        return f"partitions of a GPU ({partition})"
+    profile = slice_profile(labels)
+    if profile is not None:
+        amd = "amd.com/gpu.compute-memory-partition" in labels
+        return f"partitions of a GPU ({profile.upper()})" if amd else f"MIG slices ({profile})"
     return _shares(labels, product, offered)
 
 

@@ -100,8 +100,6 @@ KNOWN_MODELS: dict[str, Model] = {
     "MI355X": Model((288,), "OAM"),
 }
 
-FORM_FACTORS = ("PCIe", "SXM", "NVL", "OAM", "APU")
-
 _SEPARATORS = re.compile(r"[^a-z0-9.]+")
 _VENDOR_WORDS = frozenset({"nvidia", "tesla", "amd", "instinct"})
 _MEMORY_WORD = re.compile(r"(\d{1,4})gb?")
@@ -112,7 +110,7 @@ _FORM_WORDS = {
     "nvlink": "SXM",
     **{f"sxm{generation}": "SXM" for generation in ("", "2", "3", "4", "5", "6")},
 }
-_MUTE_WORDS = frozenset({"hbm2", "hbm2e", "hbm3", "hbm3e", "ac", "vf", "3e"})
+_MUTE_WORDS = frozenset({"hbm2", "hbm2e", "hbm3", "hbm3e", "ac", "vf", "3e", "4x"})
 _VARIANT_WORDS = {"mega": "MEGA"}
 
 _ALIASES: dict[str, str] = {}
@@ -217,12 +215,19 @@ def suggest(text: str, offered: tuple[str, ...] = ()) -> str:
     if "mig" in _SEPARATORS.split(text.lower()):
         return "slices of a GPU are not placed, only whole ones"
     names = {*KNOWN_MODELS, *offered}
-    numbers = _words_with_digits(text)
-    sharing = sorted(name for name in names if numbers & _words_with_digits(name))
+    sharing = may_mean(text, offered)
     if len(sharing) > 1:
         return f"it may mean {', '.join(sharing)}: name one"
     hint = nearest(text, names)
     return nearest(text, offered) if hint.startswith("one of") and offered else hint
+
+
+def may_mean(text: str, offered: tuple[str, ...] = ()) -> list[str]:
+    """Return the models whose names share a number with a text that names no model itself."""
+    if read_model(text) is not None:
+        return []
+    numbers = _words_with_digits(text)
+    return sorted(name for name in {*KNOWN_MODELS, *offered} if numbers & _words_with_digits(name))
 
 
 def _words_with_digits(text: str) -> set[str]:

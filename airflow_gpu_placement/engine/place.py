@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from airflow_gpu_placement import __version__
+from airflow_gpu_placement.engine.claims import unseen_claims
+from airflow_gpu_placement.engine.costs.total import cost_of
+from airflow_gpu_placement.engine.history import excluded_nodes
+from airflow_gpu_placement.engine.identity import contradictions
+from airflow_gpu_placement.engine.question import Question
 from airflow_gpu_placement.engine.registry import FILTERS
-from airflow_gpu_placement.engine.view import PoolView, contradictions, excluded_nodes
-from airflow_gpu_placement.model.decision import Decision, PoolVerdict
-from airflow_gpu_placement.model.reasons import TIERS, Verdict, verdict_of
+from airflow_gpu_placement.engine.view import PoolView
+from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
+from airflow_gpu_placement.model.reasons import TIERS, ReasonCode, Verdict, verdict_of
 from airflow_gpu_placement.model.request import GpuRequest
 
 if TYPE_CHECKING:
@@ -29,6 +34,7 @@ def place(
     pools: Sequence[GpuPool],
     snapshot: Snapshot,
     history: History,
+    setting: Setting = Setting(),  # noqa: B008 - a frozen value
     *,
     now: datetime,
     subject: str,
@@ -36,29 +42,23 @@ def place(
 ) -> Decision:
     """Decide where a request can run now, and say why for every pool.
 
-    Among the pools that fit: those where this logical task lost nothing come first, then the cheaper (an
-    unknown
-    price after every known one), then the name. The order of ``pools`` changes nothing.
+    Among the pools that fit: those where this logical task lost nothing come first, then those that make the
+    deadline, then the lower total cost (an unknown price after every known one), then the name. When no pool
+    makes the deadline, the one that ends earliest comes first. The order of ``pools`` changes nothing.
 
     :param snapshot: all signals; a pool without any is unknown, which is never free.
     :param history: what earlier attempts taught.
-    :param now: when this is decided, for the age of the signals.
+    :param setting: profile, tenant, data and what was learnt.
+    :param now: when this is decided, for the age of the signals and the deadline.
     :param subject: the logical task as text, for people.
     :param catalog_hash: hash of the catalogue that the pools come from.
     """
-    excluded = excluded_nodes(pools, history)
-    views = [
-        PoolView(request, pool, snapshot.pools.get(pool.name), excluded[pool.name], ())
-        for pool in sorted(pools, key=lambda pool: pool.name)
-    ]
-    on_offer = tuple(sorted({gpu.model for view in views for gpu in view.identities}))
-    for view in views:
-        view.offered_models = on_offer
-    judged = [(view, _judge(view, now)) for view in views]
-    fitting = sorted(
-        (pair for pair in judged if pair[1].verdict is Verdict.FIT),
-        key=lambda pair: _preference(pair[1], history),
-    )
+    question = Question(request, setting, history, now)
+    views = views_of(question, pools, snapshot)
+    judged = [(view, judge(view)) for view in views]
+    fitting = [pair for pair in judged if pair[1].verdict is Verdict.FIT]
+    late = _late(question, fitting)
+    fitting.sort(key=lambda pair: _preference(*pair, all_late=late))
     verdicts = [
         msgspec.structs.replace(verdict, rank=rank) for rank, (_, verdict) in enumerate(fitting, start=1)
     ]
@@ -72,6 +72,8 @@ def place(
         catalog_hash=catalog_hash,
         snapshot=snapshot,
         pools=tuple(view.pool for view in views),
+        setting=setting,
+        warnings=_warnings(question, fitting, late=late),
         verdicts=tuple(verdicts),
         chosen=fitting[0][1].pool if fitting else None,
     )
@@ -84,36 +86,55 @@ def replay(decision: Decision) -> Decision:
         decision.pools,
         decision.snapshot,
         decision.history,
+        decision.setting,
         now=decision.decided_at,
         subject=decision.subject,
         catalog_hash=decision.catalog_hash,
     )
 
 
-def _judge(view: PoolView, now: datetime) -> PoolVerdict:
+def views_of(question: Question, pools: Sequence[GpuPool], snapshot: Snapshot) -> list[PoolView]:
+    """Look at every pool through one question, by name."""
+    excluded = excluded_nodes(pools, question.history)
+    unseen = unseen_claims(pools, snapshot)
+    views = [
+        PoolView(
+            question, pool, snapshot.pools.get(pool.name), excluded[pool.name], unseen.get(pool.name, {})
+        )
+        for pool in sorted(pools, key=lambda pool: pool.name)
+    ]
+    question.offered_models = tuple(sorted({gpu.model for view in views for gpu in view.identities}))
+    return views
+
+
+def judge(view: PoolView) -> PoolVerdict:
+    """Ask every filter about one pool."""
     reasons = [reason for check in FILTERS if (reason := check(view)) is not None]
     reasons.sort(key=lambda reason: TIERS[reason.code])  # stable: the registry's order within a tier
-    signals = view.signals
+    fits = not reasons
     return PoolVerdict(
         pool=view.pool.name,
-        verdict=_verdict(reasons),
+        verdict=_verdict(view, reasons),
         reasons=tuple(reasons),
         usd_per_hour=view.usd_per_hour,
-        gpu=", ".join(str(gpu) for gpu in view.matching_identities) or None,
-        free_gpus=view.free_gpus if view.known else None,
-        gang_fits=view.fits_now if view.known else None,
-        avoid_nodes=view.avoid_nodes if view.known else (),
-        age_seconds=None if signals is None else (now - signals.observed_at).total_seconds(),
-        source=None if signals is None else signals.source,
-        notes=_notes(view, fits=not reasons),
+        cost=cost_of(view.basis) if fits else None,
+        gpu=", ".join(map(str, view.matching_identities)) or None,
+        free_gpus=view.free_gpus if view.fresh else None,
+        gang_fits=view.fits_now if view.fresh else None,
+        avoid_nodes=view.avoid_nodes if fits else (),
+        age_seconds=view.age_seconds,
+        source=None if view.signals is None else view.signals.source,
+        notes=_notes(view, fits=fits),
     )
 
 
-def _verdict(reasons: Sequence[Reason]) -> Verdict:
+def _verdict(view: PoolView, reasons: Sequence[Reason]) -> Verdict:
     if not reasons:
         return Verdict.FIT
-    if any(verdict_of(reason.code) is Verdict.UNRESOLVABLE for reason in reasons):
-        return Verdict.UNRESOLVABLE
+    for reason in reasons:
+        waits = reason.code is ReasonCode.BUDGET_EXHAUSTED and view.question.setting.may_wait_for_budget
+        if verdict_of(reason.code) is Verdict.UNRESOLVABLE and not waits:
+            return Verdict.UNRESOLVABLE
     return Verdict.UNSCHEDULABLE
 
 
@@ -121,18 +142,41 @@ def _notes(view: PoolView, *, fits: bool) -> tuple[str, ...]:
     notes = [*contradictions(view.pool, view.signals)]
     if view.signals is not None:
         notes += view.signals.warnings
-    if fits and view.fits_now < view.request.nodes:
-        per_node = (view.per_node or 0) // view.request.gpus_per_node
-        missing = math.ceil((view.request.nodes - view.fits_now) / per_node)
+    if fits and view.fits_now < view.question.pods <= view.room.grown:
+        missing = math.ceil((view.question.pods - view.fits_now) / view.pods_per_new_node)
         notes.append(f"fits by growing: the pool must add {missing} node{'s' if missing > 1 else ''}")
     return tuple(notes)
 
 
-def _preference(verdict: PoolVerdict, history: History) -> tuple[bool, bool, float, str]:
-    price = verdict.usd_per_hour
+def _late(question: Question, fitting: Sequence[tuple[PoolView, PoolVerdict]]) -> bool:
+    """Whether there is a deadline and no pool that fits makes it."""
+    left = question.hours_left
+    return left is not None and bool(fitting) and all(view.hours_to_end > left for view, _ in fitting)
+
+
+def _preference(
+    view: PoolView, verdict: PoolVerdict, *, all_late: bool
+) -> tuple[bool, bool, float, bool, float, str]:
+    left = view.question.hours_left
+    cost = verdict.cost
     return (
-        history.losses.get(verdict.pool, 0) > 0,
-        price is None,
-        0.0 if price is None else price,
+        view.question.history.losses.get(verdict.pool, 0) > 0,
+        left is not None and view.hours_to_end > left,
+        view.hours_to_end if all_late else 0.0,
+        view.rank_price is None,
+        0.0 if cost is None else cost.total_usd,
         verdict.pool,
+    )
+
+
+def _warnings(
+    question: Question, fitting: Sequence[tuple[PoolView, PoolVerdict]], *, late: bool
+) -> tuple[str, ...]:
+    if not late:
+        return ()
+    view = fitting[0][0]
+    needed, source = view.hours_to_end, view.basis.estimates.runtime_hours.source
+    return (
+        f"no pool makes the deadline in {question.hours_left:.2f} h: {view.pool.name} ends earliest, in "
+        f"{needed:.2f} h (runtime: {source})",
     )

@@ -39,6 +39,9 @@ _REFUSED_REASONS = frozenset(
 _OWN_LIMIT = re.compile(
     r"exceeds the (total )?limit|exceeded its local ephemeral storage limit|emptydir volume .* exceeds", re.I
 )
+_OVER_REQUEST = re.compile(r"was using .+, (which exceeds its )?request", re.I)
+"""A pod that used more than it asked for is the first to go: pressure of its own making, perhaps."""
+
 _DISRUPTION_CAUSES = {
     "PreemptionByScheduler": ("Preempted", "preempted by a pod of higher priority"),
     "DeletionByTaintManager": ("NodeTainted", "deleted because of a taint on its node"),
@@ -88,6 +91,23 @@ def refused(pod: Pod) -> bool:
     )
 
 
+def has_run(pod: Pod) -> bool:
+    """Whether a container of the pod runs or has run, by what the node reported."""
+    return any(
+        one.state.running is not None or one.state.terminated is not None
+        for one in pod.status.container_statuses
+    )
+
+
+def ran_seconds(pod: Pod) -> float | None:
+    """Return how long the container that ended badly first has run; ``None``: its times are not known."""
+    found = first_failure(statuses(pod))
+    if found is None:
+        return None
+    begin, end = when(found[1].started_at), when(found[1].finished_at)
+    return None if begin is None or end is None else (end - begin).total_seconds()
+
+
 def ended(pod: Pod) -> bool:
     """Whether the pod is over as far as the API tells (which is no proof that its processes are)."""
     return pod.status.phase in {"Succeeded", "Failed"}
@@ -106,7 +126,7 @@ def failed(pod: Pod) -> bool:
 def judge(pod: Pod) -> Finding | None:
     """Say why a pod failed or cannot start; ``None``: nothing is wrong, or nothing can be said yet."""
     if not failed(pod):
-        return _cannot_start(pod)
+        return _cannot_start(pod) or _starts_over(pod)
     finding = _by_pod_reason(pod) or _by_disruption(pod) or _by_node_reason(pod) or _by_container(pod)
     if finding.by_exit and pod.metadata.deletion_timestamp is not None:
         finding = _stopped_by_deletion(finding)
@@ -138,6 +158,21 @@ def _cannot_start(pod: Pod) -> Finding | None:
     return msgspec.structs.replace(
         finding, pod=pod.metadata.name, node=pod.spec.node_name, never_started=never_started(pod)
     )
+
+
+def _starts_over(pod: Pod) -> Finding | None:
+    """Read the last end of a container that its node starts again and again: that never becomes an end."""
+    for one in pod.status.container_statuses:
+        waiting, last = one.state.waiting, one.last_state.terminated
+        if waiting is not None and waiting.reason == "CrashLoopBackOff" and last is not None:
+            finding = app_exit(pod, one.name, last, at=when(last.finished_at))
+            return msgspec.structs.replace(
+                finding,
+                what=f"{finding.what}, {one.restart_count} times",
+                pod=pod.metadata.name,
+                node=pod.spec.node_name,
+            )
+    return None
 
 
 def _by_pod_reason(pod: Pod) -> Finding | None:
@@ -183,10 +218,12 @@ def _by_disruption(pod: Pod) -> Finding | None:
 def _by_node_reason(pod: Pod) -> Finding | None:
     status = pod.status
     detail = _in_brackets(status.message)
+    ambiguous = False
     if status.reason in _SHUTDOWN_REASONS:
         cause, what = "NodeShutdown", f"was stopped because its node shuts down{detail}"
     elif status.reason == "Evicted":
         cause, what = "NodePressure", f"was evicted by its node{detail}"
+        ambiguous = _OVER_REQUEST.search(status.message) is not None
     elif status.reason == "Preempting":
         cause, what = "Preempted", f"was preempted on its node{detail}"
     elif status.reason == "UnexpectedAdmissionError":
@@ -197,16 +234,17 @@ def _by_node_reason(pod: Pod) -> Finding | None:
         cause, what = "NodeLost", f"was on a node that was lost{detail}"
     else:
         return None
-    return _loss(cause, what, _ended_at(pod))
+    return _loss(cause, what, _ended_at(pod), ambiguous=ambiguous)
 
 
-def _loss(cause: str, what: str, at: datetime | None) -> Finding:
+def _loss(cause: str, what: str, at: datetime | None, *, ambiguous: bool = False) -> Finding:
     return Finding(
         kind=OutcomeKind.INFRASTRUCTURE,
         cause=cause,
         what=what,
         at=at,
         blames_node=cause in _NODE_AT_FAULT,
+        ambiguous=ambiguous,
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from airflow_gpu_placement.engine.pod_evidence import disruption
+from airflow_gpu_placement.engine.pod_evidence import disruption, when
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Pod
@@ -25,11 +25,13 @@ class Silence(msgspec.Struct, frozen=True, kw_only=True):
 
     :param lost: node name -> why it counts as lost; none of its pods is heard of again soon.
     :param suspected: node name -> what is odd.
+    :param lost_pod: name of the first pod that is lost with its node.
     :param whole_cluster: the nodes that are silent are so many that the cluster is at fault, not they.
     """
 
     lost: dict[str, str] = {}
     suspected: dict[str, str] = {}
+    lost_pod: str = ""
     whole_cluster: bool = False
 
 
@@ -62,34 +64,61 @@ def listen(pods: tuple[Pod, ...], observation: Observation, policy: LossPolicy) 
     whole_cluster = is_whole_cluster(observation)
     lost: dict[str, str] = {}
     suspected: dict[str, str] = {}
+    lost_pod = ""
     for pod in pods:
         name = pod.spec.node_name
-        node = observation.nodes.get(name)
-        if node is None or name in lost:
+        if not name or name in lost:
             continue
         grace_seconds = policy.cluster_grace_seconds if whole_cluster else policy.node_grace_seconds
-        why = _lost(node, pod, observation, grace_seconds)
+        node = observation.nodes.get(name)
+        why = _stuck(pod, observation, policy.cluster_grace_seconds)
+        if node is None:
+            if why is not None:
+                lost[name], lost_pod = why, lost_pod or pod.metadata.name
+            continue
+        why = _lost(node, pod, observation, grace_seconds) or why
         if why is not None:
-            lost[name] = why
+            lost[name], lost_pod = why, lost_pod or pod.metadata.name
             suspected.pop(name, None)
         elif is_silent(node, observation):
             seconds = silent_seconds(node, observation)
             suspected[name] = f"silent for {seconds:.0f} s, counts as lost after {grace_seconds:g} s"
         elif node.ready != "True":
             suspected[name] = f"Ready={node.ready}"
-    return Silence(lost=lost, suspected=suspected, whole_cluster=whole_cluster)
+    return Silence(lost=lost, suspected=suspected, lost_pod=lost_pod, whole_cluster=whole_cluster)
 
 
 def _lost(node: NodeView, pod: Pod, observation: Observation, grace_seconds: float) -> str | None:
     if not node.exists:
         return "its Node object is gone"
+    if node.rebooted:
+        return "it was booted anew, which ended everything on it"
     if node.out_of_service:
         return "it is marked out of service"
     seconds = silent_seconds(node, observation)
     if seconds > grace_seconds:
         return f"silent for {seconds:.0f} s, longer than the {grace_seconds:g} s allowed"
+    if node.ready != "True" and node.ready_seconds > grace_seconds:
+        return (
+            f"not ready (Ready={node.ready}) for {node.ready_seconds:.0f} s, "
+            f"longer than the {grace_seconds:g} s allowed"
+        )
     condition = disruption(pod)
     taken_away = condition is not None and pod.metadata.deletion_timestamp is not None
     if taken_away and condition is not None and (is_silent(node, observation) or node.ready != "True"):
         return f"the cluster has given it up ({condition.reason})"
     return None
+
+
+def _stuck(pod: Pod, observation: Observation, grace_seconds: float) -> str | None:
+    """Notice a pod that should have ended long ago: its deletion time includes its own grace already.
+
+    Another machine wrote that time, so the grace is the long one: no clock is that wrong unnoticed.
+    """
+    due = when(pod.metadata.deletion_timestamp)
+    if due is None or observation.now is None or pod.metadata.uid in observation.vanished:
+        return None
+    seconds = (observation.now - due).total_seconds()
+    if seconds <= grace_seconds:
+        return None
+    return f"pod {pod.metadata.name} should have ended {seconds:.0f} s ago and has not"

@@ -16,12 +16,8 @@ _DONE = frozenset({"Complete", "SuccessCriteriaMet"})
 
 
 def succeeded(observation: Observation) -> Outcome | None:
-    """Recognise a success: the Job says so, or it was cleaned up after each of its pods had succeeded."""
-    job = observation.job
-    if job is None:
-        if not _all_seen_to_succeed(observation.pods):
-            return None
-    elif not any(one.type in _DONE and one.status == "True" for one in job.status.conditions):
+    """Recognise a success: the Job says so, or each of its pods was seen to succeed."""
+    if not _job_says_so(observation) and not _all_seen_to_succeed(observation):
         return None
     return Outcome(
         kind=OutcomeKind.SUCCEEDED,
@@ -33,11 +29,25 @@ def succeeded(observation: Observation) -> Outcome | None:
     )
 
 
-def _all_seen_to_succeed(pods: tuple[Pod, ...]) -> bool:
-    """Whether every pod succeeded and none of the gang's indexes is missing among them."""
+def _job_says_so(observation: Observation) -> bool:
+    job = observation.job or observation.deleted_job
+    return job is not None and any(
+        one.type in _DONE and one.status == "True" for one in job.status.conditions
+    )
+
+
+def _all_seen_to_succeed(observation: Observation) -> bool:
+    """Whether every pod succeeded and none of the gang's indexes is missing among them.
+
+    While the Job exists it must say itself how many pods it has.
+    """
+    pods, job = observation.pods, observation.job
     if not pods or any(pod.status.phase != "Succeeded" for pod in pods):
         return False
-    return {index_of(pod) for pod in pods} == set(range(len({index_of(pod) for pod in pods})))
+    indexes = {index_of(pod) for pod in pods}
+    if job is not None and job.spec.completions != len(indexes):
+        return False
+    return indexes == set(range(len(indexes)))
 
 
 def index_of(pod: Pod) -> int:

@@ -1,269 +1,297 @@
-"""One pool through the eyes of one request: what the filters look at."""
+"""One pool through the eyes of one request: what the filters and the cost terms look at."""
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from airflow_gpu_placement.engine.capacity import gang_fits
-from airflow_gpu_placement.engine.gpu_models import complete, satisfies, wanted_model
-from airflow_gpu_placement.model.pool import GpuIdentity
+from airflow_gpu_placement.engine.costs.basis import Basis
+from airflow_gpu_placement.engine.identity import effective_gpu
+from airflow_gpu_placement.engine.lazy import lazy
+from airflow_gpu_placement.engine.matching import Kind, Stage, stages
+from airflow_gpu_placement.engine.room import Room, best_room
+from airflow_gpu_placement.model.pool import Execution
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_gpu_placement.model.decision import History
-    from airflow_gpu_placement.model.pool import GpuPool
-    from airflow_gpu_placement.model.request import GpuRequest
-    from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals, SignalGap
+    from airflow_gpu_placement.engine.question import Question
+    from airflow_gpu_placement.model.pool import GpuIdentity, GpuPool
+    from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals, QuotaSignals
 
 
 class Offered(NamedTuple):
-    """One node of a pool with the GPU it counts as: the catalogue's word, else that of the labels."""
+    """One node of a pool with the kind that it counts as: the catalogue's word, else that of the labels."""
 
     node: NodeCapacity
-    gpu: GpuIdentity | None
+    kind: Kind
 
     @property
     def size(self) -> int:
         """GPUs that the node can have free at best.
 
         Devices that were withdrawn do not come back by waiting, so allocatable counts. Nothing allocatable at
-        all
-        is how a node looks while its device plugin restarts, so there capacity counts.
+        all is how a node looks while its device plugin restarts, so there capacity counts.
         """
         return self.node.allocatable or self.node.capacity
 
 
 class PoolView:
-    """A pool, its signals and a request; everything here is derived from those and computed at most once.
+    """A pool, its signals and a question; everything here is derived from those and computed at most once.
 
     :param excluded: names of nodes that this logical task must not use again.
-    :param offered_models: models of all pools, for messages.
+    :param unseen: GPUs a pod -> pods of other attempts that will land here and were not seen yet.
     """
 
     def __init__(
         self,
-        request: GpuRequest,
+        question: Question,
         pool: GpuPool,
         signals: PoolSignals | None,
         excluded: frozenset[str],
-        offered_models: tuple[str, ...],
+        unseen: Mapping[int, int],
     ) -> None:
-        self.request = request
+        self.question = question
+        self.request = question.request
         self.pool = pool
         self.signals = signals
         self.excluded = excluded
-        self.offered_models = offered_models
-
-    @property
-    def gap(self) -> SignalGap | None:
-        """What is missing of the signals, when something is."""
-        return None if self.signals is None else self.signals.gap
-
-    @property
-    def known(self) -> bool:
+        self.unseen = unseen
+        self.known = signals is not None and signals.gap is None
         """Whether the pool's nodes were seen."""
-        return self.signals is not None and self.signals.gap is None
 
-    @cached_property
+    @lazy
+    def age_seconds(self) -> float | None:
+        """Age of the signals; ``None``: there are none."""
+        if self.signals is None:
+            return None
+        return (self.question.now - self.signals.observed_at).total_seconds()
+
+    @lazy
+    def fresh(self) -> bool:
+        """Whether the nodes were seen recently enough to say what is free."""
+        age = self.age_seconds
+        return self.known and age is not None and age <= self.pool.max_signal_age_seconds
+
+    @lazy
     def nodes(self) -> tuple[Offered, ...]:
-        """Nodes that were seen, with the GPU that each counts as."""
+        """Nodes that were seen, each with the kind that it counts as."""
         if self.signals is None or self.signals.gap is not None:
             return ()
-        return tuple(Offered(node, effective_gpu(self.pool, node.gpu)) for node in self.signals.nodes)
+        pool = self.pool
+        kinds: dict[tuple[GpuIdentity | None, str | None, int], Kind] = {}
+        found = []
+        for node in self.signals.nodes:
+            key = (node.gpu, node.architecture, node.capacity)
+            kind = kinds.get(key)
+            if kind is None:
+                kind = Kind(
+                    effective_gpu(pool, node.gpu), pool.architecture or node.architecture, node.capacity
+                )
+                kinds[key] = kind
+            found.append(Offered(node, kind))
+        return tuple(found)
 
-    @cached_property
+    @lazy
     def declared(self) -> GpuIdentity | None:
         """GPU of the pool as far as the catalogue alone tells it."""
         return effective_gpu(self.pool, None)
 
-    @cached_property
+    @lazy
+    def kinds(self) -> tuple[Kind, ...]:
+        """Different kinds of node; what the catalogue says of one when none was seen."""
+        if self.nodes:
+            # The same kind is the same object for all its nodes, save where the catalogue makes two equal.
+            distinct = {id(one.kind): one.kind for one in self.nodes}
+            return tuple(dict.fromkeys(distinct.values()))
+        return (Kind(self.declared, self.pool.architecture, self.pool.gpu.per_node or 0),)
+
+    @lazy
+    def _narrowed(self) -> tuple[dict[str, Stage], tuple[Kind, ...]]:
+        return stages(self.question, self.pool, self.kinds)
+
+    def stage(self, name: str) -> Stage | None:
+        """Return which kinds have a property among those that passed before it; ``None``: not asked for."""
+        return self._narrowed[0].get(name)
+
+    @lazy
+    def matching_kinds(self) -> tuple[Kind, ...]:
+        """Kinds of node that have all that is asked for, or as much of it as any has."""
+        return self._narrowed[1]
+
+    @lazy
     def identities(self) -> tuple[GpuIdentity, ...]:
         """Different GPUs of the pool, by name; the catalogue's word when no node was seen."""
-        seen = {one.gpu for one in self.nodes if one.gpu is not None}
-        if not self.nodes and self.declared is not None:
-            seen = {self.declared}
-        return tuple(sorted(seen, key=str))
+        return _distinct(self.kinds)
 
-    @cached_property
+    @lazy
     def matching_identities(self) -> tuple[GpuIdentity, ...]:
         """Different GPUs of the matching nodes, by name: what the job would get."""
-        seen = {one.gpu for one in self.matching if one.gpu is not None}
-        return tuple(sorted(seen, key=str)) or self.identities
+        if len(self.matching_kinds) == len(self.kinds):
+            return self.identities
+        return _distinct(self.matching_kinds) or self.identities
 
-    @cached_property
-    def avoid_nodes(self) -> tuple[str, ...]:
-        """Names of nodes that the scheduler could choose and must not."""
-        good = {one.node.name for one in self.matching if one.node.whole} - self.excluded
-        return tuple(sorted(self.excluded | {one.node.name for one in self.nodes} - good))
-
-    @cached_property
-    def wanted(self) -> tuple[GpuIdentity, ...]:
-        """GPUs that the request names; empty: any."""
-        return tuple(wanted_model(text) for text in self.request.models)
-
-    def is_wanted(self, gpu: GpuIdentity | None) -> bool:
-        """Whether a GPU is one of those that the request names."""
-        return not self.wanted or any(satisfies(gpu, wanted) for wanted in self.wanted)
-
-    def is_large_enough(self, gpu: GpuIdentity | None) -> bool:
-        """Whether a GPU has the memory that the request asks for; unknown is never enough."""
-        least = self.request.min_memory_gb
-        if least is None:
-            return True
-        return gpu is not None and gpu.memory_gb is not None and gpu.memory_gb >= least
-
-    @cached_property
+    @lazy
     def matching(self) -> tuple[Offered, ...]:
-        """Nodes whose GPU is wanted and large enough; all of them when there is none such.
+        """Nodes of the matching kinds.
 
-        The second half keeps the filters independent: a pool with the wrong GPU is still told whether it is
-        full.
+        When none has all that is asked for, those that come nearest: a pool with the wrong GPU is still told
+        whether it is full.
         """
-        return (
-            tuple(one for one in self.nodes if self.is_wanted(one.gpu) and self.is_large_enough(one.gpu))
-            or self.nodes
-        )
+        kinds = self.matching_kinds
+        if len(kinds) == len(self.kinds):
+            return self.nodes
+        return tuple(one for one in self.nodes if one.kind in kinds)
 
     @property
     def has_whole_gpus(self) -> bool:
         """Whether the pool can have a whole GPU at all: not when each node's devices are shares or slices."""
-        return (
-            not self.matching
-            or self.pool.max_nodes is not None
-            or any(one.node.whole for one in self.matching)
-        )
+        return not self.matching or self.grows or any(one.node.whole for one in self.matching)
 
-    @cached_property
+    @property
+    def grows(self) -> bool:
+        """Whether the pool adds nodes to itself."""
+        return self.pool.growth.max_nodes is not None
+
+    @lazy
     def allowed(self) -> tuple[NodeCapacity, ...]:
-        """Matching nodes that history does not exclude."""
-        return tuple(one.node for one in self.matching if one.node.name not in self.excluded)
+        """List the matching nodes that history does not exclude."""
+        excluded = self.excluded
+        return tuple(one.node for one in self.matching if one.node.name not in excluded)
 
-    @cached_property
+    @lazy
+    def unseen_gpus(self) -> int:
+        """GPUs that claims hold beside the pods that were seen."""
+        return sum(size * pods for size, pods in self.unseen.items())
+
+    @lazy
     def free_gpus(self) -> int:
-        """GPUs free on usable, allowed, matching nodes."""
-        return sum(node.free for node in self.allowed if node.unusable_because is None)
+        """GPUs free on usable, allowed, matching nodes, and not claimed."""
+        free = sum(node.free for node in self.allowed if node.unusable_because is None)
+        return max(free - self.unseen_gpus, 0)
 
-    @cached_property
-    def fits_now(self) -> int:
-        """Pods of the request that fit on what is free now."""
-        return gang_fits(self.allowed, self.request.gpus_per_node, ())
-
-    @cached_property
+    @lazy
     def per_node(self) -> int | None:
         """GPUs of a node that the pool would add; ``None``: nothing tells."""
         if self.pool.gpu.per_node is not None:
             return self.pool.gpu.per_node
         return max((one.node.capacity for one in self.matching), default=0) or None
 
-    @cached_property
+    @lazy
     def new_nodes(self) -> int:
         """Nodes that the pool can still add to itself."""
-        if self.pool.max_nodes is None or not self.known:
+        if self.pool.growth.max_nodes is None or not self.known:
             return 0
-        return max(self.pool.max_nodes - len(self.nodes), 0)
+        return max(self.pool.growth.max_nodes - len(self.nodes), 0)
 
-    @cached_property
-    def fits_by_growing(self) -> int:
-        """Pods of the request that would fit on nodes that the pool can still add."""
-        return self.new_nodes * ((self.per_node or 0) // self.request.gpus_per_node)
+    @lazy
+    def room(self) -> Room:
+        """Where the gang fits best on what is free now and on what the pool can still add."""
+        open_nodes = [(node, node.free) for node in self.allowed if node.unusable_because is None]
+        return best_room(self, open_nodes, self.new_nodes, self.unseen)
+
+    @property
+    def fits_now(self) -> int:
+        """Pods of the request that fit on what is free now."""
+        return self.room.now
 
     @property
     def fits(self) -> bool:
         """Whether the whole gang fits now, or once the pool has grown."""
-        return self.fits_now + self.fits_by_growing >= self.request.nodes
+        return self.room.grown >= self.question.pods
 
     def pods_ever(self, nodes: Sequence[Offered]) -> int:
         """Return how many pods these nodes could hold if they were empty and in order, with growth."""
-        now = sum(one.size // self.request.gpus_per_node for one in nodes)
-        if self.pool.max_nodes is None:
+        now = sum(one.size // self.question.gpus_per_node for one in nodes)
+        if self.pool.growth.max_nodes is None:
             return now
-        return max(now, self.pool.max_nodes * ((self.per_node or 0) // self.request.gpus_per_node))
+        return max(now, self.pool.growth.max_nodes * self.pods_per_new_node)
+
+    def together_ever(self, nodes: Sequence[Offered]) -> int:
+        """Return the same for one zone or fabric when the gang must stay inside one."""
+        if not self.question.together:
+            return self.pods_ever(nodes)
+        new = max((self.pool.growth.max_nodes or 0) - len(self.nodes), 0)
+        return best_room(self, [(one.node, one.size) for one in nodes], new, {}).grown
+
+    @property
+    def pods_per_new_node(self) -> int:
+        """Pods of the request that a node holds that the pool would add."""
+        return (self.per_node or 0) // self.question.gpus_per_node
+
+    @lazy
+    def avoid_nodes(self) -> tuple[str, ...]:
+        """Names of nodes that the scheduler could choose and must not.
+
+        Those that history excludes, those of another kind, shared ones, and, for a gang that must stay
+        together, those outside the zone or fabric that it fits into.
+        """
+        good = {one.node.name for one in self.matching if one.node.whole} - self.excluded
+        if self.room.nodes is not None:
+            good &= self.room.nodes
+        return tuple(sorted(self.excluded | {one.node.name for one in self.nodes} - good))
+
+    @lazy
+    def local_queue(self) -> str | None:
+        """LocalQueue through which this tenant reaches the pool; ``None``: none needed, or none there."""
+        if self.pool.execution is Execution.JOB:
+            return None
+        tenant = self.question.setting.tenant
+        queues = self.pool.kueue.local_queues
+        return (queues.get(tenant.name) if tenant is not None else None) or queues.get("*")
+
+    @lazy
+    def quota(self) -> QuotaSignals | None:
+        """Return what Kueue would admit for this tenant; ``None``: nothing was read, or it is not asked."""
+        if self.signals is None or self.local_queue is None:
+            return None
+        return self.signals.quota.get(self.local_queue)
+
+    @lazy
+    def billed_gpus(self) -> int:
+        """GPUs that are paid: whole nodes where the pool adds nodes for the job."""
+        if not self.grows or not self.pods_per_new_node:
+            return self.question.total_gpus
+        return math.ceil(self.question.pods / self.pods_per_new_node) * (self.per_node or 0)
+
+    @lazy
+    def cash_price(self) -> float | None:
+        """USD for a GPU and an hour; what is no finite price is unknown."""
+        return _price(self.pool.price.gpu_hour_usd)
+
+    @lazy
+    def rank_price(self) -> float | None:
+        """Return the same for ordering: the catalogue's other price when it has one."""
+        rank = _price(self.pool.price.rank_gpu_hour_usd)
+        return self.cash_price if rank is None else rank
+
+    @lazy
+    def basis(self) -> Basis:
+        """Numbers that the cost of the request in this pool is made of."""
+        return Basis(self)
+
+    @property
+    def hours_to_end(self) -> float:
+        """Hours until the job would have ended; a pool that does not fit now counts as free at once."""
+        return (self.basis.wait_hours if self.fits else 0.0) + self.basis.held_hours
 
     @property
     def usd_per_hour(self) -> float | None:
-        """Price of the whole request for an hour; what is no finite price is unknown."""
-        price = self.pool.gpu_hour_usd
-        if price is None or not math.isfinite(price) or price < 0:
-            return None
-        return price * self.request.total_gpus
+        """Price of the whole request for an hour."""
+        return None if self.cash_price is None else self.cash_price * self.billed_gpus
 
 
-def effective_gpu(pool: GpuPool, observed: GpuIdentity | None) -> GpuIdentity | None:
-    """Lay the catalogue's word over what the labels say.
-
-    :return: ``None``: neither says a model.
-    """
-    declared = pool.gpu
-    if declared.model is not None and (observed is None or observed.model != declared.model):
-        observed = complete(
-            GpuIdentity(model=declared.model, memory_gb=declared.memory_gb, form_factor=declared.form_factor)
-        )
-    if observed is None:
-        return None
-    return msgspec.structs.replace(
-        observed,
-        memory_gb=observed.memory_gb if declared.memory_gb is None else declared.memory_gb,
-        form_factor=declared.form_factor or observed.form_factor,
-    )
+def _distinct(kinds: Sequence[Kind]) -> tuple[GpuIdentity, ...]:
+    if len(kinds) == 1:
+        return () if kinds[0].gpu is None else (kinds[0].gpu,)
+    return tuple(sorted({kind.gpu for kind in kinds if kind.gpu is not None}, key=str))
 
 
-def contradictions(pool: GpuPool, signals: PoolSignals | None) -> tuple[str, ...]:
-    """Name the nodes whose labels contradict what the catalogue says of their GPU."""
-    if signals is None:
-        return ()
-    by_text: dict[str, list[str]] = {}
-    for node in signals.nodes:
-        for field, said, seen in _pairs(pool, node.gpu):
-            if said is not None and seen is not None and said != seen:
-                by_text.setdefault(f"{field}={_spelled(said)} but labels say {_spelled(seen)}", []).append(
-                    node.name
-                )
-        if pool.gpu.per_node is not None and node.capacity not in {0, pool.gpu.per_node}:
-            text = f"per_node={pool.gpu.per_node} but the node has {node.capacity}"
-            by_text.setdefault(text, []).append(node.name)
-    return tuple(
-        f"SignalContradictsCatalog: gpu.{text} on {few(names)}; the catalogue is believed"
-        for text, names in sorted(by_text.items())
-    )
-
-
-def _spelled(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
-
-
-def _pairs(
-    pool: GpuPool, seen: GpuIdentity | None
-) -> tuple[tuple[str, str | float | None, str | float | None], ...]:
-    if seen is None:
-        return ()
-    said = pool.gpu
-    return (
-        ("model", said.model, seen.model),
-        ("memory_gb", said.memory_gb, seen.memory_gb),
-        ("form_factor", said.form_factor, seen.form_factor),
-    )
+def _price(usd: float | None) -> float | None:
+    return None if usd is None or not math.isfinite(usd) or usd < 0 else usd
 
 
 def few(names: Sequence[str], most: int = 3) -> str:
     """Join names, the first few of many."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def excluded_nodes(pools: Sequence[GpuPool], history: History) -> Mapping[str, frozenset[str]]:
-    """Return the lost nodes by pool name: a node lost in one pool is lost for every pool of its cluster."""
-    clusters = {pool.name: (pool.kubernetes_conn_id, pool.context) for pool in pools}
-    lost: dict[tuple[str, str | None], set[str]] = {}
-    for pool_name, nodes in history.lost_nodes.items():
-        if pool_name in clusters:
-            lost.setdefault(clusters[pool_name], set()).update(nodes)
-    return {
-        pool.name: frozenset(lost.get(clusters[pool.name], ()))
-        | frozenset(history.lost_nodes.get(pool.name, ()))
-        for pool in pools
-    }

@@ -21,11 +21,13 @@ class CheckpointScan(NamedTuple):
 
     :param resume_from: URI of the best complete checkpoint; empty when there is none.
     :param step: its step.
+    :param fence: fence of the attempt that wrote it.
     :param largest_fence: largest fence of any attempt's folder, 0 when there is none.
     """
 
     resume_from: str = ""
     step: int | None = None
+    fence: int | None = None
     largest_fence: int = 0
 
 
@@ -66,9 +68,9 @@ def _scan(root: ObjectStoragePath) -> CheckpointScan:
             step = _STEP_FOLDER.fullmatch(candidate.name)
             if step:
                 found.append((int(step[1]), fence, str(candidate)))
-    for step_number, _, uri in sorted(found, reverse=True):
+    for step_number, fence, uri in sorted(found, reverse=True):
         if _is_complete(ObjectStoragePath(uri), step_number):
-            return CheckpointScan(uri, step_number, largest_fence)
+            return CheckpointScan(uri, step_number, fence, largest_fence)
     return CheckpointScan(largest_fence=largest_fence)
 
 

@@ -47,7 +47,7 @@ def _placement(spec: LaunchSpec) -> dict[str, str]:
         "ATTEMPT": attempt.attempt_id,
         "TRY": str(attempt.try_number),
         "POOL": pool.name,
-        "REGION": pool.region or "",
+        "REGION": pool.place.region or "",
         "RESULT_PATH": RESULT_PATH,
         "NODES": str(spec.nodes),
         "GPUS_PER_NODE": str(spec.gpus_per_node),

@@ -62,17 +62,17 @@ async def create(client: ClusterClient, spec: LaunchSpec, *, expected_uid: str |
     created, adopted = await _create_job(client, spec, job)
     if service is not None:
         owned = owned_by(service, job_name=created.metadata.name, job_uid=created.metadata.uid)
-        await _create_service(client, spec.pool.namespace, owned)
+        await _create_service(client, spec.pool.cluster.namespace, owned)
     return CreatedJob(uid=created.metadata.uid, adopted=adopted, cluster_uid=cluster_uid)
 
 
 async def _checked_uid(client: ClusterClient, spec: LaunchSpec, expected_uid: str | None) -> str:
     actual = await client.uid()
-    expected = expected_uid or spec.pool.cluster_uid
+    expected = expected_uid or spec.pool.cluster.uid
     if expected is not None and expected != actual:
         raise WrongCluster(
             f"pool {spec.pool.name!r} is on cluster {expected}, but connection "
-            f"{spec.pool.kubernetes_conn_id!r} leads to {client.server}, which is "
+            f"{spec.pool.cluster.kubernetes_conn_id!r} leads to {client.server}, which is "
             f"cluster {actual}; nothing was created there"
         )
     return actual
@@ -82,7 +82,7 @@ async def _create_job(client: ClusterClient, spec: LaunchSpec, body: Mapping[str
     """POST until the outcome is known; the name is the attempt's own, so no POST can make a second job."""
     for left in reversed(range(_TRIES)):
         try:
-            answer = await client.create(jobs_path(spec.pool.namespace), body)
+            answer = await client.create(jobs_path(spec.pool.cluster.namespace), body)
         except Conflict:
             return await _adopt(client, spec), True
         except ClusterError as error:
@@ -97,7 +97,7 @@ async def _create_job(client: ClusterClient, spec: LaunchSpec, body: Mapping[str
 
 async def _adopt(client: ClusterClient, spec: LaunchSpec) -> Job:
     """Return the job that has the name if it is this attempt's."""
-    name, namespace = spec.attempt.job_name, spec.pool.namespace
+    name, namespace = spec.attempt.job_name, spec.pool.cluster.namespace
     found = await client.get_as(jobs_path(namespace, name), Job)
     owner = found.metadata.labels.get(ATTEMPT_LABEL)
     if owner != label_value(spec.attempt.attempt_id):

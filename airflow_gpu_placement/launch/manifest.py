@@ -68,7 +68,7 @@ def _job(spec: LaunchSpec) -> dict[str, Any]:
         "kind": "Job",
         "metadata": {
             "name": spec.attempt.job_name,
-            "namespace": spec.pool.namespace,
+            "namespace": spec.pool.cluster.namespace,
             **_identity(spec),
         },
         "spec": body,
@@ -80,7 +80,7 @@ def _service(spec: LaunchSpec) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": spec.pool.namespace, **_identity(spec)},
+        "metadata": {"name": name, "namespace": spec.pool.cluster.namespace, **_identity(spec)},
         "spec": {
             "clusterIP": "None",
             "selector": {JOB_NAME_LABEL: name},

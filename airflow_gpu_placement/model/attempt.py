@@ -85,14 +85,21 @@ class AttemptPhase(StrEnum):
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of one attempt between tries.
 
+    :param region: of the pool, where its checkpoints are near; ``None``: the catalogue did not tell.
     :param grade: how well the end of its remote job is proven; ``None``: it may still run.
     :param lost_nodes: nodes that were lost while it ran.
+    :param exclude_pool: its pool is set up in a way that the job cannot run there.
+    :param exclude_architecture: processor on which the job's image does not run.
+    :param gpus: GPUs of the whole gang, by which its time counts in interruption rates.
+    :param gpu_model: canonical model that it ran on, for which its runtime counts; ``None``: not known, or
+        several.
     """
 
     attempt_id: str
     try_number: int
     fence: int
     pool: str
+    region: str | None = None
     kubernetes_conn_id: str
     context: str | None = None
     cluster_uid: str | None = None
@@ -104,8 +111,12 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cause: str | None = None
     grade: EndGrade | None = None
     lost_nodes: tuple[str, ...] = ()
+    exclude_pool: bool = False
+    exclude_architecture: str | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    gpus: int | None = None
+    gpu_model: str | None = None
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -19,10 +19,17 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
     :param lost_nodes: pool name -> names of nodes that were lost; never used again by this logical task.
     :param losses: pool name -> number of losses there; such a pool is used again only when nothing else fits.
+    :param excluded_pools: pool name -> why the job cannot run there.
+    :param excluded_architectures: processor -> why the job cannot run on it.
+    :param since: when the first attempt was launched, from which ``complete_within_hours`` counts; ``None``:
+        there was none.
     """
 
     lost_nodes: dict[str, tuple[str, ...]] = {}
     losses: dict[str, int] = {}
+    excluded_pools: dict[str, str] = {}
+    excluded_architectures: dict[str, str] = {}
+    since: datetime | None = None
 
 
 class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,12 @@ Quantity = str | int | float
 ObjectT = TypeVar("ObjectT")
 
 
-class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Base of the typed subsets: frozen, camelCase on the wire, unknown fields are skipped."""
+class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True, gc=False):
+    """Base of the typed subsets: frozen, camelCase on the wire, unknown fields are skipped.
+
+    They are trees, so the garbage collector, whose pauses grow with the number of objects, has nothing to
+    look for in them.
+    """
 
 
 class OwnerReference(Struct, frozen=True):
@@ -80,12 +84,20 @@ class NodeSpec(Struct, frozen=True):
     provider_id: str = msgspec.field(default="", name="providerID")
 
 
+class NodeInfo(Struct, frozen=True):
+    """``status.nodeInfo`` of a node; the boot id is another after every boot of the machine."""
+
+    boot_id: str = msgspec.field(default="", name="bootID")
+    architecture: str = ""
+
+
 class NodeStatus(Struct, frozen=True):
     """``status`` of a node: capacity is what is there, allocatable what pods may use."""
 
     capacity: dict[str, Quantity] = {}
     allocatable: dict[str, Quantity] = {}
     conditions: tuple[Condition, ...] = ()
+    node_info: NodeInfo = NodeInfo()
 
 
 class Node(Struct, frozen=True):
@@ -155,6 +167,21 @@ class ContainerState(Struct, frozen=True):
     terminated: Terminated | None = None
 
 
+class DeviceHealth(Struct, frozen=True):
+    """Health of one device that a container holds: ``Healthy``, ``Unhealthy`` or ``Unknown``."""
+
+    resource_id: str = msgspec.field(default="", name="resourceID")
+    health: str = "Unknown"
+    message: str = ""
+
+
+class ResourceHealth(Struct, frozen=True):
+    """One entry of ``allocatedResourcesStatus``: the devices of one resource."""
+
+    name: str = ""
+    resources: tuple[DeviceHealth, ...] = ()
+
+
 class ContainerStatus(Struct, frozen=True):
     """Status of one container of a pod."""
 
@@ -162,6 +189,21 @@ class ContainerStatus(Struct, frozen=True):
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
     restart_count: int = 0
+    allocated_resources_status: tuple[ResourceHealth, ...] = ()
+
+
+class ExtendedResourceMapping(Struct, frozen=True):
+    """A container's extended resource that was served by a claim."""
+
+    container_name: str = ""
+    resource_name: str = ""
+
+
+class ExtendedResourceClaimStatus(Struct, frozen=True):
+    """The claim that the scheduler made for a pod's extended resources."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[ExtendedResourceMapping, ...] = ()
 
 
 class PodStatus(Struct, frozen=True):
@@ -174,6 +216,7 @@ class PodStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(Struct, frozen=True):

@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from airflow_gpu_placement.model.kube import Toleration
+from airflow_gpu_placement.model.outcome import LossPolicy
 
 
 class CapacityType(StrEnum):
@@ -42,6 +43,7 @@ class DeclaredGpu(msgspec.Struct, frozen=True, kw_only=True):
     """What the catalogue says of a pool's GPUs; each ``None`` is read from the nodes instead.
 
     :param per_node: GPUs of one node; needed only for pools that can be empty.
+    :param interconnect: between the GPUs of a node: ``nvlink``, ``nvswitch``, ``pcie``; ``None``: unknown.
     :param resource_name: extended resource that a pod asks for.
     """
 
@@ -49,6 +51,7 @@ class DeclaredGpu(msgspec.Struct, frozen=True, kw_only=True):
     memory_gb: float | None = None
     form_factor: str | None = None
     per_node: int | None = None
+    interconnect: str | None = None
     resource_name: str = "nvidia.com/gpu"
 
 
@@ -84,66 +87,87 @@ class KueueQueue(msgspec.Struct, frozen=True, kw_only=True):
     flavor: str | None = None
 
 
+class ClusterRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pool's API is.
+
+    :param kubernetes_conn_id: Airflow connection of the cluster.
+    :param context: kubeconfig context; ``None``: the current one.
+    :param uid: uid of the cluster's ``kube-system`` namespace; a cluster that answers with another is
+        refused. ``None``: the cluster that the signals came from must be the one that is written to.
+    :param namespace: where remote jobs are created.
+    """
+
+    kubernetes_conn_id: str
+    context: str | None = None
+    uid: str | None = None
+    namespace: str = "default"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the pool's machines are; ``None``: not told."""
+
+    cloud: str | None = None
+    region: str | None = None
+    zone: str | None = None
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pool's GPUs cost.
+
+    :param gpu_hour_usd: price of one GPU for one hour in USD; ``None``: unknown, ranks after every known
+        price.
+    :param source: where the price comes from, shown beside it.
+    :param rank_gpu_hour_usd: price that orders pools instead, such as the opportunity price of reserved GPUs;
+        ``None``: the price itself. Never used for money.
+    :param preference_usd: the platform team's own bias in USD a job, for ordering only; negative attracts.
+    """
+
+    gpu_hour_usd: float | None = None
+    source: str | None = None
+    rank_gpu_hour_usd: float | None = None
+    preference_usd: float = 0.0
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the pool adds nodes to itself.
+
+    :param max_nodes: most nodes of a pool that grows; ``None``: it does not grow.
+    :param provisioning_seconds: time until a node that it adds can be used.
+    """
+
+    max_nodes: int | None = None
+    provisioning_seconds: float = 300.0
+
+
 class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of GPU capacity: cluster x region x model x capacity type.
 
     :param name: unique in the catalogue.
-    :param kubernetes_conn_id: Airflow connection of the cluster.
-    :param context: kubeconfig context; ``None``: the current one.
-    :param cluster_uid: uid of the cluster's ``kube-system`` namespace; a cluster that answers with another
-        is refused.
-        ``None``: the cluster that the signals came from must be the one that is written to.
-    :param namespace: where remote jobs are created.
     :param node_selector: labels of the pool's nodes; also put on the remote job.
     :param tolerations: put on the remote job; a taint that they do not cover makes a node unusable.
-    :param gpu_hour_usd: price of one GPU for one hour in USD; ``None``: unknown, ranks after every known
-        price.
-    :param price_source: where the price comes from, shown beside it.
-    :param rank_gpu_hour_usd: price that orders pools instead, such as the opportunity price of reserved GPUs;
-        ``None``: the price itself. Never used for money.
-    :param preference_usd: the platform team's own bias in USD a job, for ordering only; negative attracts.
-    :param provisioning_seconds: time until a node that a growing pool adds can be used.
+    :param loss: how long silence of a node or of the whole cluster is borne.
     :param interruptions_per_gpu_hour: prior of the interruption rate; ``None``: the capacity type's default.
-    :param interconnect: between the GPUs of a node: ``nvlink``, ``nvswitch``, ``pcie``; ``None``: unknown.
     :param architecture: ``amd64`` or ``arm64``; ``None``: read from the nodes.
     :param execution: path by which remote jobs get there.
     :param max_signal_age_seconds: older signals of this pool count as unknown.
-    :param max_nodes: most nodes of a pool that grows by itself; ``None``: it does not grow.
-    :param node_grace_seconds: silence of a node, by the watcher's own clock, after which it counts as lost.
-    :param cluster_grace_seconds: silence of a whole cluster after which its jobs count as lost.
-    :param node_deletion_is_proof: a deleted Node object proves that the machine is gone (a cloud controller
-        deletes it
-        after the machine).
     """
 
     name: str
-    kubernetes_conn_id: str
-    context: str | None = None
-    cluster_uid: str | None = None
-    namespace: str = "default"
-    cloud: str | None = None
-    region: str | None = None
-    zone: str | None = None
+    cluster: ClusterRef
+    place: Place = Place()
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     gpu: DeclaredGpu = DeclaredGpu()
-    node_selector: dict[str, str] = {}
-    tolerations: tuple[Toleration, ...] = ()
-    gpu_hour_usd: float | None = None
-    price_source: str | None = None
-    rank_gpu_hour_usd: float | None = None
-    preference_usd: float = 0.0
-    max_nodes: int | None = None
-    provisioning_seconds: float = 300.0
-    interruptions_per_gpu_hour: float | None = None
-    interconnect: str | None = None
     network: PoolNetwork = PoolNetwork()
     architecture: str | None = None
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    price: Price = Price()
+    growth: Growth = Growth()
+    loss: LossPolicy = LossPolicy()
+    interruptions_per_gpu_hour: float | None = None
     execution: Execution = Execution.JOB
     kueue: KueueQueue = KueueQueue()
     max_signal_age_seconds: float = 120.0
-    node_grace_seconds: float = 120.0
-    cluster_grace_seconds: float = 900.0
-    node_deletion_is_proof: bool = False
 
     @property
     def job_tolerations(self) -> tuple[Toleration, ...]:

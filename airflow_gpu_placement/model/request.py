@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from airflow_gpu_placement.model.pool import CapacityType
+from airflow_gpu_placement.model.words import FORM_FACTORS, NETWORK_KINDS, plain_word, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_UNSWITCHED = frozenset({"PCIe", "NVL"})
+"""Form factors whose boards have no NVSwitch: a card alone, or a few joined by a bridge."""
+
+
+def _listed(value: object) -> object:
+    """Read one text as a list, since a template makes a text of everything: ``a, b`` or ``['a', 'b']``."""
+    if not isinstance(value, str):
+        return value
+    words = value.strip().strip("[]()").split(",")
+    return tuple(word for part in words if (word := part.strip().strip("'\"")))
+
+
+def _form_factors(value: object) -> object:
+    return _spelled(value, ("HGX", *FORM_FACTORS), "form factor")
+
+
+def _network_kinds(value: object) -> object:
+    return _spelled(value, NETWORK_KINDS, "kind of network")
+
+
+def _spelled(value: object, known: tuple[str, ...], what: str) -> object:
+    if not isinstance(value, list | tuple):
+        return value
+    return tuple(spelled(word, known, what) if isinstance(word, str) else word for word in value)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+"""A list of names; a single text is a list of one, or several with commas between."""
+
+Folded = BeforeValidator(lambda value: plain_word(value) if isinstance(value, str) else value)
+"""A fixed word in any spelling: ``NVLink`` is ``nvlink``, ``on-demand`` is ``on_demand``."""
 
 
 class Need(BaseModel):
@@ -18,13 +62,14 @@ class Need(BaseModel):
 class NetworkNeed(Need):
     """What the job needs between its nodes.
 
-    :param kinds: any of these kinds of network, such as ``("infiniband", "roce")``; empty: any.
+    :param kinds: any of ``infiniband``, ``roce``, ``efa``, ``gpudirect-tcpx``, ``gpudirect-tcpxo``,
+        ``gpudirect-rdma``, ``slingshot`` and ``ethernet``; empty: any.
     :param min_gbps: least bandwidth of a node in Gbit/s.
     :param same_zone: all nodes in one zone.
     :param same_fabric: all nodes on one fabric (NVLink domain, InfiniBand island, placement block).
     """
 
-    kinds: tuple[str, ...] = ()
+    kinds: Annotated[tuple[str, ...], BeforeValidator(_network_kinds), BeforeValidator(_listed)] = ()
     min_gbps: Annotated[float, Field(gt=0)] | None = None
     same_zone: bool = False
     same_fabric: bool = False
@@ -38,9 +83,19 @@ class WhereNeed(Need):
     :param denied_regions: regions that are never used.
     """
 
-    capacity_types: tuple[CapacityType, ...] = ()
-    regions: tuple[str, ...] = ()
-    denied_regions: tuple[str, ...] = ()
+    capacity_types: Annotated[tuple[Annotated[CapacityType, Folded], ...], BeforeValidator(_listed)] = ()
+    regions: Names = ()
+    denied_regions: Names = ()
+
+    @model_validator(mode="after")
+    def _no_region_both_ways(self) -> WhereNeed:
+        both = sorted(set(self.regions) & set(self.denied_regions))
+        if both:
+            raise ValueError(
+                f"{', '.join(both)}: allowed by regions and refused by denied_regions; "
+                "regions alone is enough: every region that it does not name is refused"
+            )
+        return self
 
 
 class TimeNeed(Need):
@@ -58,6 +113,20 @@ class TimeNeed(Need):
     deadline: AwareDatetime | None = None
     complete_within_hours: Annotated[float, Field(gt=0)] | None = None
     deadline_is_hard: bool = False
+
+    @model_validator(mode="after")
+    def _one_deadline(self) -> TimeNeed:
+        if self.deadline is not None and self.complete_within_hours is not None:
+            raise ValueError(
+                "deadline and complete_within_hours are both given; keep deadline for a moment, or "
+                "complete_within_hours for a time counted from the first decision"
+            )
+        if self.deadline_is_hard and self.deadline is None and self.complete_within_hours is None:
+            raise ValueError(
+                "deadline_is_hard is given without a deadline; add deadline or complete_within_hours, "
+                "or leave deadline_is_hard out"
+            )
+        return self
 
 
 class CheckpointNeed(Need):
@@ -104,31 +173,39 @@ class GpuRequest(Need):
 
     gpus_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
     nodes: Annotated[int, Field(ge=1, le=4096)] = 1
-    models: tuple[str, ...] = ()
+    models: Names = ()
     min_memory_gb: Annotated[float, Field(gt=0)] | None = None
-    form_factors: tuple[str, ...] = ()
-    interconnect: str | None = None
-    architecture: Literal["amd64", "arm64"] | None = None
+    form_factors: Annotated[tuple[str, ...], BeforeValidator(_form_factors), BeforeValidator(_listed)] = ()
+    interconnect: Annotated[Literal["nvlink", "nvswitch"], Folded] | None = None
+    architecture: Annotated[Literal["amd64", "arm64"], Folded] | None = None
     network: NetworkNeed = NetworkNeed()
     where: WhereNeed = WhereNeed()
-    data: tuple[str, ...] = ()
+    data: Names = ()
     checkpoint: CheckpointNeed = CheckpointNeed()
     time: TimeNeed = TimeNeed()
     priority: int = 0
     price_cap_usd_per_gpu_hour: Annotated[float, Field(ge=0)] | None = None
 
-    @field_validator("models", mode="before")
-    @classmethod
-    def _one_model_is_a_list_of_one(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
-
     @model_validator(mode="after")
     def _no_unrendered_template(self) -> GpuRequest:
-        texts = (*self.models, self.checkpoint.uri or "")
-        if any("{{" in text for text in texts):
+        if any("{{" in text or "{%" in text for text in _texts(self.model_dump())):
             raise ValueError(
                 "the request holds a Jinja template, which is not rendered inside a GpuRequest object; "
                 "pass a dict instead: gpu={'gpus_per_node': 8, 'checkpoint': {'uri': 's3://bucket/{{ ds }}'}}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _no_switch_without_a_board(self) -> GpuRequest:
+        if (
+            self.interconnect == "nvswitch"
+            and self.form_factors
+            and _UNSWITCHED.issuperset(self.form_factors)
+        ):
+            raise ValueError(
+                f"no {' or '.join(self.form_factors)} card is behind an NVSwitch; ask for "
+                "form_factors=('SXM',), or for interconnect='nvlink' (cards joined by a bridge), or leave "
+                "interconnect out"
             )
         return self
 
@@ -148,3 +225,16 @@ class GpuRequest(Need):
         if self.min_memory_gb is not None:
             wants.append(f"at least {self.min_memory_gb:g} GB")
         return f"{size} ({', '.join(wants)})" if wants else size
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Walk all texts inside plain values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(key)
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)

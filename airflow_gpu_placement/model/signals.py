@@ -29,8 +29,10 @@ class SignalGap(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
+class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whole GPUs of one node, for a job with the pool's tolerations.
+
+    There may be tens of thousands, in no circle: the garbage collector need not look at them.
 
     :param capacity: devices that the node has.
     :param allocatable: devices that pods may use (unhealthy ones are not in it).
@@ -39,8 +41,11 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     :param fabric: value of the pool's fabric label; nodes with the same value are on one fabric.
     :param architecture: ``amd64`` or ``arm64``.
     :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
-    :param unusable_because: short reason such as ``cordoned`` or ``taint gpu=maintenance:NoSchedule``;
-        ``None``: usable.
+    :param shares: shares of GPUs that it offers instead.
+    :param slices: profile -> slices of GPUs that it offers instead, or beside whole ones.
+    :param closed: the scheduler would, or should, put no new pod on it.
+    :param unusable_because: short reason such as ``cordoned`` or ``taint gpu=maintenance:NoSchedule``, also
+        where its devices are no whole GPUs; ``None``: usable.
     """
 
     name: str
@@ -53,6 +58,9 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True):
     fabric: str | None = None
     architecture: str | None = None
     whole: bool = True
+    shares: int = 0
+    slices: dict[str, int] = {}
+    closed: bool = False
     unusable_because: str | None = None
 
 
@@ -64,6 +72,7 @@ class QuotaSignals(msgspec.Struct, frozen=True, kw_only=True):
     :param available: what one more workload can reserve now, borrowing included.
     :param potential: the most that the queue could ever have, were nobody else there.
     :param borrowing: the part of ``available`` that is borrowed.
+    :param reclaimable: not available, but would be after others, who borrow it, were made to give it back.
     :param pending_ahead: workloads that wait before a new one.
     :param wait_seconds: predicted wait of a new one; ``None``: unknown, which is never 0.
     :param stopped_because: why nothing is admitted at all, such as ``ClusterQueue held``; ``None``: it is.
@@ -77,6 +86,7 @@ class QuotaSignals(msgspec.Struct, frozen=True, kw_only=True):
     available: int = 0
     potential: int = 0
     borrowing: int = 0
+    reclaimable: int = 0
     pending_ahead: int = 0
     wait_seconds: float | None = None
     stopped_because: str | None = None

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.sdk import BaseOperator
 
+from airflow_gpu_placement.catalog import DEFAULT_PROFILE
 from airflow_gpu_placement.exceptions import GpuPlacementError, PlacementTimeout
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, recall
 from airflow_gpu_placement.model.outcome import Outcome
-from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.placing import Launched, Placing, Waiting
-from airflow_gpu_placement.operators.request import parse_request
 from airflow_gpu_placement.operators.settling import result_of, settle
 from airflow_gpu_placement.operators.sweep import withdraw_attempt
 from airflow_gpu_placement.policies.retry import GpuRetryPolicy
@@ -49,6 +48,9 @@ class GpuTrainingJobOperator(BaseOperator):
     :param arguments: arguments of the command. (templated)
     :param gpu: what the job needs: a :class:`~airflow_gpu_placement.model.request.GpuRequest`, or a dict with
         the same keys, whose texts are templated.
+    :param profile: name of a profile of the catalogue: ``cheapest`` (money alone), ``balanced`` (an hour is
+        worth 10 USD) or ``fastest`` (1000 USD), or one of the platform team's own; default ``cheapest``.
+        (templated)
     :param env: environment of the training program; names that begin with ``GPU_PLACEMENT_`` are taken.
         (templated)
     :param pod_resources: other resources of each pod, such as ``{"cpu": "32", "memory": "200Gi"}``.
@@ -69,6 +71,7 @@ class GpuTrainingJobOperator(BaseOperator):
         "command",
         "arguments",
         "gpu",
+        "profile",
         "env",
         "pod_resources",
         "volumes",
@@ -82,6 +85,7 @@ class GpuTrainingJobOperator(BaseOperator):
         image: str,
         command: Sequence[str],
         gpu: GpuRequest | Mapping[str, Any],
+        profile: str = DEFAULT_PROFILE,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         pod_resources: Mapping[str, str] | None = None,
@@ -100,6 +104,7 @@ class GpuTrainingJobOperator(BaseOperator):
         self.command = command
         self.arguments = arguments
         self.gpu = gpu
+        self.profile = profile
         self.env = env
         self.pod_resources = pod_resources
         self.volumes = volumes
@@ -112,10 +117,9 @@ class GpuTrainingJobOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Place the job and wait for its end."""
-        request = parse_request(self.gpu)
-        self.log.info("%s asks for %s", logical_task(context["ti"]), request.describe())
         if not self.retries:
             self.log.warning("retries=0: when the job is lost with its node it will not be placed again")
+        Placing.of(self, context, load_settings()).announce()
         return self._place(context)
 
     def place_again(self, context: Context, event: dict[str, Any] | None = None) -> Any:  # noqa: ARG002 - interface
@@ -147,10 +151,10 @@ class GpuTrainingJobOperator(BaseOperator):
         withdrawal.join(_KILL_TIMEOUT_SECONDS)
 
     def _place(self, context: Context) -> Any:
-        settings = load_settings()
-        placing = Placing.of(self, context, settings)
         while True:
-            step = asyncio.run(placing.attempt())
+            settings = load_settings()
+            # Read anew each time: the platform team may have changed the catalogue meanwhile.
+            step = asyncio.run(Placing.of(self, context, settings).attempt())
             if isinstance(step, Launched):
                 return self._watch(context, step)
             self._check_placement_timeout(context, step)

@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_gpu_placement.catalog import load
+from airflow_gpu_placement.catalog import informed, load, resolve
 from airflow_gpu_placement.cycle import decide
 from airflow_gpu_placement.engine.explain import details, line, table_text
 from airflow_gpu_placement.engine.history import history_of
+from airflow_gpu_placement.engine.learn import learn
 from airflow_gpu_placement.exceptions import NoPoolFits, RequestError
 from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, scan
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, remember
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import Attempt, AttemptPhase, AttemptRecord, TaskRecord
-from airflow_gpu_placement.model.outcome import OutcomeKind
-from airflow_gpu_placement.operators.identity import logical_task
+from airflow_gpu_placement.operators.identity import logical_task, team_of
 from airflow_gpu_placement.operators.request import parse_request
+from airflow_gpu_placement.operators.resuming import begin, checkpoint_region, gpu_model_of
 from airflow_gpu_placement.operators.sweep import sweep
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.catalog import Catalog
     from airflow_gpu_placement.model.attempt import LogicalTask
-    from airflow_gpu_placement.model.decision import Decision
+    from airflow_gpu_placement.model.decision import Decision, Setting
+    from airflow_gpu_placement.model.estimate import Knowledge
     from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.request import GpuRequest
     from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
@@ -64,6 +66,8 @@ class Placing:
     operator: GpuTrainingJobOperator
     request: GpuRequest
     catalog: Catalog
+    setting: Setting
+    remarks: tuple[str, ...]
     memory: TaskStateMemory
     store: Any
     task: LogicalTask
@@ -73,19 +77,29 @@ class Placing:
 
     @classmethod
     def of(cls, operator: GpuTrainingJobOperator, context: Context, settings: Settings) -> Placing:
-        """Read the request, the catalogue and the memory.
+        """Read the request, the catalogue as it is now, and the memory.
 
-        :raises RequestError: the request or an argument cannot be read.
-        :raises CatalogError: the catalogue is missing or wrong.
+        :raises RequestError: the request or an argument cannot be read or satisfied.
+        :raises CatalogError: the catalogue is missing or wrong, or does not tell who pays.
         """
         if operator.resume not in RESUME_MODES:
             raise RequestError(f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}")
         ti = context["ti"]
         store = context["task_state_store"]
+        catalog = load(settings.catalog, settings.catalog_overlay)
+        resolved = resolve(
+            catalog,
+            parse_request(operator.gpu),
+            profile=operator.profile,
+            dag_id=ti.dag_id,
+            team=team_of(context["dag_run"]),
+        )
         return cls(
             operator=operator,
-            request=parse_request(operator.gpu),
-            catalog=load(settings.catalog),
+            request=resolved.request,
+            catalog=catalog,
+            setting=resolved.setting,
+            remarks=(*resolved.remarks, *catalog.warnings),
             memory=TaskStateMemory(store),
             store=store,
             task=logical_task(ti),
@@ -93,6 +107,19 @@ class Placing:
             try_number=ti.try_number,
             settings=settings,
         )
+
+    def announce(self) -> None:
+        """Log what is asked for, how, and for whom."""
+        tenant = self.setting.tenant
+        log.info(
+            "%s asks for %s; profile %s%s",
+            self.task,
+            self.request.describe(),
+            self.setting.profile.name,
+            "" if tenant is None else f", tenant {tenant.name}",
+        )
+        for remark in self.remarks:
+            log.warning("%s", remark)
 
     async def attempt(self) -> Launched | Waiting:
         """Place the job once.
@@ -110,11 +137,13 @@ class Placing:
             open_cluster=open_on_worker,
             timeout_seconds=self.settings.fence_timeout_seconds,
         )
-        # 2. Decide on one snapshot.
+        # 2. Decide on one snapshot, and on where the newest checkpoint of earlier attempts is.
+        found = self._checkpoints(swept.record) if swept.record.attempts else None
         decision = await decide(
             self.request,
             self.catalog,
             history_of(swept.record),
+            informed(self.catalog, self.setting, self._knowledge(swept.record, found)),
             subject=str(self.task),
             open_cluster=open_on_worker,
             deadline_seconds=self.settings.signal_deadline_seconds,
@@ -124,11 +153,17 @@ class Placing:
         if decision.chosen is None:
             return self._nowhere(decision, swept.record)
         # 4. Launch, the intent first.
-        found = self._checkpoints(swept.record)
+        found = found or self._checkpoints(swept.record)
         fence = 1 + max(swept.record.last_fence, swept.largest_fence, found.largest_fence)
         attempt = Attempt(task=self.task, attempt_id=self.attempt_id, try_number=self.try_number, fence=fence)
         self._keep(decision, fence)
         return await self._launch(decision, pools[decision.chosen], attempt, swept.record, found)
+
+    def _knowledge(self, record: TaskRecord, found: CheckpointScan | None) -> Knowledge:
+        """Learn from the task's own memory: runtimes, losses, and where its newest checkpoint is."""
+        own = record.attempts
+        learnt = learn(own, own, self.catalog.pools, now=datetime.now(UTC))
+        return msgspec.structs.replace(learnt, checkpoint_region=checkpoint_region(record, found))
 
     def _nowhere(self, decision: Decision, record: TaskRecord) -> Waiting:
         self._keep(decision, record.last_fence + 1)
@@ -175,7 +210,7 @@ class Placing:
         cluster_uid = decision.snapshot.pools[pool.name].cluster_uid
         avoid = decision.verdicts[0].avoid_nodes  # fitting pools come first, the chosen one before all
         spec = self._spec(pool, attempt, record, found, avoid)
-        client = await open_on_worker(pool.kubernetes_conn_id, pool.context)
+        client = await open_on_worker(pool.cluster.kubernetes_conn_id, pool.cluster.context)
         try:
             await client.uid()  # known from here on, so that creating need not ask for it after the intent
             known = AttemptRecord(
@@ -183,12 +218,15 @@ class Placing:
                 try_number=attempt.try_number,
                 fence=attempt.fence,
                 pool=pool.name,
-                kubernetes_conn_id=pool.kubernetes_conn_id,
-                context=pool.context,
+                region=pool.place.region,
+                kubernetes_conn_id=pool.cluster.kubernetes_conn_id,
+                context=pool.cluster.context,
                 cluster_uid=cluster_uid,
-                namespace=pool.namespace,
+                namespace=pool.cluster.namespace,
                 job_name=attempt.job_name,
                 started_at=datetime.now(UTC),
+                gpus=self.request.total_gpus,
+                gpu_model=gpu_model_of(decision, pool),
             )
             record = remember(record, known)
             self.memory.write(record)  # the intent: nothing may stand between this and the create
@@ -235,20 +273,6 @@ class Placing:
         )
 
 
-def begin(record: TaskRecord, attempt_id: str, resume: str) -> TaskRecord:
-    """Choose the generation of checkpoints that an attempt belongs to.
-
-    A retry keeps it, and so does the clear of a task that failed; the clear of one that succeeded starts
-    anew.
-    """
-    earlier = [known for known in record.attempts if known.attempt_id != attempt_id]
-    if not earlier or resume == "always":
-        return record
-    if resume == "never" or earlier[-1].outcome is OutcomeKind.SUCCEEDED:
-        return msgspec.structs.replace(record, generation=record.generation + 1)
-    return record
-
-
 def trigger_arguments(known: AttemptRecord, pool: GpuPool) -> dict[str, Any]:
     """Name what the watcher needs; no secret is among it, since triggers are stored as plain text."""
     return {
@@ -258,7 +282,5 @@ def trigger_arguments(known: AttemptRecord, pool: GpuPool) -> dict[str, Any]:
         "namespace": known.namespace,
         "job_name": known.job_name,
         "job_uid": known.job_uid,
-        "node_grace_seconds": pool.node_grace_seconds,
-        "cluster_grace_seconds": pool.cluster_grace_seconds,
-        "node_deletion_is_proof": pool.node_deletion_is_proof,
+        **msgspec.to_builtins(pool.loss),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from airflow_gpu_placement.exceptions import RequestError
 from airflow_gpu_placement.model.nearest import nearest
@@ -13,7 +13,15 @@ from airflow_gpu_placement.model.request import GpuRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_MODELS = {"checkpoint": GpuRequest.model_fields["checkpoint"].annotation}
+_GROUPS: dict[str, type[BaseModel]] = {
+    name: field.annotation
+    for name, field in GpuRequest.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+}
+_COUNT = (
+    "unknown field; write gpus_per_node (GPUs of each pod) and nodes (pods that start together): "
+    "16 GPUs may be 2 x 8 or 1 x 16"
+)
 
 
 def parse_request(gpu: GpuRequest | Mapping[str, Any]) -> GpuRequest:
@@ -37,15 +45,25 @@ def _problems(error: ValidationError) -> Iterable[str]:
     for problem in error.errors(include_url=False):
         where = ".".join(("gpu", *map(str, problem["loc"])))
         if problem["type"] == "extra_forbidden":
-            yield f"{where}: unknown field; {_instead(problem['loc'])}"
+            yield f"{where}: {_instead(problem['loc'])}"
+        elif problem["type"] == "value_error":
+            yield f"{where}: {problem['msg'].removeprefix('Value error, ')}"
         else:
             got = f" (got {problem['input']!r})" if problem["loc"] else ""
-            yield f"{where}: {problem['msg'].removeprefix('Value error, ')}{got}"
+            yield f"{where}: {problem['msg']}{got}"
 
 
 def _instead(where: tuple[int | str, ...]) -> str:
-    """Name the nearest field, or all of them."""
+    """Name the nearest field of the same group, else the group that has a field of this name, else all."""
+    name = str(where[-1])
+    if name == "count":
+        return _COUNT
     group: Any = GpuRequest
     for key in where[:-1]:
-        group = _MODELS.get(str(key), group)
-    return nearest(str(where[-1]), group.model_fields)
+        group = _GROUPS.get(str(key), group)
+    for outer, other in _GROUPS.items():
+        if name in other.model_fields and other is not group:
+            return f"unknown field; it belongs to the group {outer!r}: {outer}={{{name!r}: ...}}"
+    if name in GpuRequest.model_fields:
+        return f"unknown field; it belongs one level up, beside {where[0]!r}"
+    return f"unknown field; {nearest(name, group.model_fields)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from airflow_gpu_placement.engine.next_step import next_step
+from airflow_gpu_placement.engine.next_step import Prospects, next_step
 from airflow_gpu_placement.exceptions import (
     RemoteJobCancelled,
     RemoteJobError,
@@ -54,12 +54,17 @@ async def settle(
 
     :raises RemoteJobError: of the type that the retry policy understands.
     """
+    earlier = tuple(one for one in memory.read().attempts if one.attempt_id != known.attempt_id)
+    tries_left = max(max_tries + 1 - try_number, 0)
+    step = next_step(outcome, tries_left=tries_left, prospects=Prospects(pool=known.pool, earlier=earlier))
     ended = msgspec.structs.replace(
         known,
         phase=AttemptPhase.ENDED,
         outcome=outcome.kind,
         cause=outcome.cause,
-        lost_nodes=outcome.nodes if outcome.kind is OutcomeKind.INFRASTRUCTURE else (),
+        lost_nodes=step.avoid_nodes,
+        exclude_pool=step.exclude_pool,
+        exclude_architecture=step.exclude_architecture,
         grade=outcome.grade,
         ended_at=datetime.now(UTC),
     )
@@ -80,8 +85,6 @@ async def settle(
                 "The end of %s is not proven; whatever it still writes stays in its own checkpoint folder",
                 known.job_name,
             )
-    tries_left = max(max_tries + 1 - try_number, 0)
-    step = next_step(outcome, tries_left=tries_left)
     log.info("%s in pool %s: %s (%s)", outcome.cause, known.pool, step.action, step.reason)
     raise _ERRORS.get(outcome.kind, RemoteJobError)(
         f"{outcome.message} [{known.job_name} in pool {known.pool}]",

@@ -100,7 +100,7 @@ async def withdraw_attempt(
             known.namespace,
             known.job_name,
             job_uid=known.job_uid,
-            node_deletion_is_proof=bool(pool and pool.node_deletion_is_proof),
+            node_deletion_is_proof=bool(pool and pool.loss.node_deletion_is_proof),
             timeout_seconds=timeout_seconds,
         )
     except ClusterError as error:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from airflow_gpu_placement.engine.capacity import capacity_warnings, node_capacities, used_devices
+from airflow_gpu_placement.engine.dra import dra_view
 from airflow_gpu_placement.exceptions import (
     ClusterError,
     ConnectionMissing,
@@ -18,19 +18,18 @@ from airflow_gpu_placement.exceptions import (
     Unreachable,
     WrongCluster,
 )
-from airflow_gpu_placement.model.kube import Node, Pod
-from airflow_gpu_placement.model.signals import GapKind, PoolSignals, SignalGap, Snapshot
+from airflow_gpu_placement.model.signals import GapKind, NodeCapacity, PoolSignals, SignalGap, Snapshot
+from airflow_gpu_placement.signals.state import ClusterState, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from airflow_gpu_placement.clusters.client import ClusterClient
     from airflow_gpu_placement.clusters.connect import OpenCluster
     from airflow_gpu_placement.model.pool import GpuPool
 
 logger = logging.getLogger(__name__)
 
-_LIVE_PODS = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 _CLEAN_UP_SECONDS = 1.0
 
 
@@ -41,16 +40,6 @@ class _ClusterKey(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         context = f", context {self.context!r}" if self.context else ""
         return f"connection {self.kubernetes_conn_id!r}{context}"
-
-
-class _ClusterState(msgspec.Struct, frozen=True):
-    """What one cluster answered, for all of its pools."""
-
-    server: str
-    uid: str
-    observed_at: datetime
-    nodes: tuple[Node, ...]
-    pods: tuple[Pod, ...]
 
 
 async def collect(
@@ -69,15 +58,20 @@ async def collect(
     taken_at = clock()
     by_cluster: dict[_ClusterKey, list[GpuPool]] = defaultdict(list)
     for pool in pools:
-        by_cluster[_ClusterKey(pool.kubernetes_conn_id, pool.context)].append(pool)
-    tasks = {
-        asyncio.create_task(_signals_of(key, members, open_cluster, clock)): (key, members)
-        for key, members in by_cluster.items()
-    }
+        by_cluster[_ClusterKey(pool.cluster.kubernetes_conn_id, pool.cluster.context)].append(pool)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + deadline_seconds
+    one_at_a_time = asyncio.Lock()
+    tasks: dict[asyncio.Task[list[PoolSignals]], tuple[_ClusterKey, list[GpuPool]]] = {}
     signals: dict[str, PoolSignals] = {}
-    if tasks:
+    if by_cluster:
         try:
-            done, pending = await asyncio.wait(tasks, timeout=deadline_seconds)
+            for key, members in by_cluster.items():
+                task = asyncio.create_task(_signals_of(key, members, open_cluster, clock, one_at_a_time))
+                tasks[task] = key, members
+                # Building a client reads certificates, which stops the loop for a moment: one at a time.
+                await asyncio.sleep(0)
+            done, pending = await asyncio.wait(tasks, timeout=max(deadline - loop.time(), 0.0))
         finally:
             await _cancel(task for task in tasks if not task.done())
         for task in done:
@@ -91,11 +85,17 @@ async def collect(
 
 
 async def _signals_of(
-    key: _ClusterKey, pools: Sequence[GpuPool], open_cluster: OpenCluster, clock: Callable[[], datetime]
+    key: _ClusterKey,
+    pools: Sequence[GpuPool],
+    open_cluster: OpenCluster,
+    clock: Callable[[], datetime],
+    one_at_a_time: asyncio.Lock,
 ) -> list[PoolSignals]:
     try:
         state = await _read(key, open_cluster, clock)
-        return await asyncio.to_thread(_of_pools, pools, state)
+        # Threads that count at the same time would only keep the loop from its turn.
+        async with one_at_a_time:
+            return await asyncio.to_thread(_of_pools, pools, state)
     except ClusterError as error:
         gap = gap_of(error)
     except Exception as error:  # one cluster must not take the signals of the others away
@@ -104,52 +104,56 @@ async def _signals_of(
     return [_missing(pool, key, gap, clock()) for pool in pools]
 
 
-async def _read(key: _ClusterKey, open_cluster: OpenCluster, clock: Callable[[], datetime]) -> _ClusterState:
+async def _read(key: _ClusterKey, open_cluster: OpenCluster, clock: Callable[[], datetime]) -> ClusterState:
     async with await open_cluster(key.kubernetes_conn_id, key.context) as client:
-        # The uid first and alone: bad credentials fail here, at the price of one call.
-        uid = await client.uid()
-        observed_at = clock()
-        nodes, pods = await _nodes_and_pods(client)
-        return _ClusterState(client.server, uid, observed_at, nodes, pods)
+        return await read_state(client, clock)
 
 
-async def _nodes_and_pods(client: ClusterClient) -> tuple[tuple[Node, ...], tuple[Pod, ...]]:
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            nodes = tasks.create_task(client.list_all("/api/v1/nodes", Node))
-            pods = tasks.create_task(client.list_all("/api/v1/pods", Pod, _LIVE_PODS))
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None  # the first is what went wrong; the other was cancelled for it
-    return nodes.result()[0], pods.result()[0]
-
-
-def _of_pools(pools: Sequence[GpuPool], state: _ClusterState) -> list[PoolSignals]:
+def _of_pools(pools: Sequence[GpuPool], state: ClusterState) -> list[PoolSignals]:
     resources = {pool.gpu.resource_name for pool in pools}
     used = {name: used_devices(state.pods, name) for name in resources}
     return [_of_pool(pool, state, used[pool.gpu.resource_name]) for pool in pools]
 
 
-def _of_pool(pool: GpuPool, state: _ClusterState, used: Mapping[str, int]) -> PoolSignals:
-    source = f"nodes and pods of {state.server}"
+def _of_pool(pool: GpuPool, state: ClusterState, used: Mapping[str, int]) -> PoolSignals:
     gap = None
-    if pool.cluster_uid is not None and pool.cluster_uid != state.uid:
+    if pool.cluster.uid is not None and pool.cluster.uid != state.uid:
         gap = gap_of(
             WrongCluster(
-                f"pool {pool.name!r} belongs to cluster {pool.cluster_uid}, but connection "
-                f"{pool.kubernetes_conn_id!r} leads to {state.server}, which is cluster {state.uid}; correct "
-                f"the connection or the pool's cluster_uid"
+                f"pool {pool.name!r} belongs to cluster {pool.cluster.uid}, but connection "
+                f"{pool.cluster.kubernetes_conn_id!r} leads to {state.server}, which is cluster {state.uid}; "
+                f"correct the connection or the pool's cluster_uid"
             )
         )
-    nodes = node_capacities(state.nodes, state.pods, pool, used=used) if gap is None else ()
+    nodes = _nodes(pool, state, used) if gap is None else ()
     return PoolSignals(
         pool=pool.name,
         observed_at=state.observed_at,
-        source=source,
+        source=state.source,
         cluster_uid=state.uid,
         nodes=nodes,
+        latency_seconds=state.latency_seconds,
         gap=gap,
-        warnings=capacity_warnings(nodes),
+        warnings=(*capacity_warnings(nodes), *_dra_warnings(nodes, state)),
     )
+
+
+def _nodes(pool: GpuPool, state: ClusterState, used: Mapping[str, int]) -> tuple[NodeCapacity, ...]:
+    dra = None
+    if state.dra is not None and state.dra.slices:
+        dra = dra_view(state.dra, pool.gpu.resource_name, pool.job_tolerations)
+    return node_capacities(state.nodes, state.pods, pool, used=used, dra=dra)
+
+
+def _dra_warnings(nodes: Sequence[NodeCapacity], state: ClusterState) -> tuple[str, ...]:
+    """Say that DRA could not be read where it may be what is missing: on nodes with GPUs and no devices."""
+    if state.dra_problem is None or not any(_without_devices(node) for node in nodes):
+        return ()
+    return (f"GPUs offered through DRA are not seen: {state.dra_problem}",)
+
+
+def _without_devices(node: NodeCapacity) -> bool:
+    return node.capacity == 0 and node.shares == 0 and not node.slices
 
 
 def gap_of(error: ClusterError) -> SignalGap:

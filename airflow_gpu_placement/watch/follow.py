@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from airflow_gpu_placement.engine.classify import classify
+from airflow_gpu_placement.engine.classify import classify, explained
 from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.outcome import OutcomeKind
 from airflow_gpu_placement.watch.logs import TAIL_LINES, JobLogs
@@ -44,7 +44,7 @@ async def follow(
     :param report: takes one line for each change of phase.
     :param report_log: takes one line of the remote log.
     :param logs: whether to stream the logs of all ranks meanwhile.
-    :return: a final outcome; the message of a training failure ends with the last log lines of its pod.
+    :return: a final outcome; after an exit code its message ends with the last log lines of the pod.
     """
     phases = PhaseReporter(report)
     streams = JobLogs(watch, report_log)
@@ -57,7 +57,7 @@ async def follow(
                 phases.tell_troubles(watch.troubles())
                 if logs:
                     streams.update(observation)
-                if outcome.kind.final:
+                if outcome.final:
                     break
                 phases.update(observation, outcome)
             if outcome.kind in _TRAINED:
@@ -68,7 +68,7 @@ async def follow(
                     await streams.drain(_DRAIN_SECONDS)
             phases.update(observation, outcome)
             if outcome.kind is OutcomeKind.APPLICATION:
-                outcome = await _with_tail(watch, ref, outcome, streams)
+                outcome = await _with_tail(watch, ref, observation, outcome, streams)
             return outcome
         finally:
             await streams.close()
@@ -88,7 +88,7 @@ async def _settled(
                 await subscription.changed()
                 observation = watch.observe(subscription.ref)
                 again = classify(observation, policy)
-                outcome = again if again.kind.final else outcome
+                outcome = again if again.final else outcome
     return observation, outcome
 
 
@@ -99,8 +99,13 @@ def _all_ended(observation: Observation) -> bool:
     )
 
 
-async def _with_tail(watch: ClusterWatch, ref: JobRef, outcome: Outcome, streams: JobLogs) -> Outcome:
-    """Add the last lines of the pod that is the cause, read once more when they were not streamed."""
+async def _with_tail(
+    watch: ClusterWatch, ref: JobRef, observation: Observation, outcome: Outcome, streams: JobLogs
+) -> Outcome:
+    """Add the last lines of the pod that is the cause, read once more when they were not streamed.
+
+    They may explain an exit code that says nothing by itself: a broken GPU, an image for another processor.
+    """
     tail = streams.tail(outcome.pod)
     if not tail and outcome.pod is not None:
         with contextlib.suppress(ClusterError, TimeoutError):
@@ -113,4 +118,5 @@ async def _with_tail(watch: ClusterWatch, ref: JobRef, outcome: Outcome, streams
     if not tail:
         return outcome
     text = "\n".join(tail)
+    outcome = explained(outcome, observation, tail)
     return msgspec.structs.replace(outcome, message=f"{outcome.message}\nLast lines of its log:\n{text}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from airflow_gpu_placement.model.kube import Pod
+    from airflow_gpu_placement.model.kube import Job, Pod
 
 
 class JobRef(msgspec.Struct, frozen=True):
@@ -44,6 +44,8 @@ class Followed:
         self.subscriptions: set[Subscription] = set()
         self.nodes: frozenset[str] = frozenset()
         self.gone = False
+        self.deleted: Job | None = None  # its last state, when its deletion was watched
+        self.boot_ids: dict[str, str] = {}  # node name -> boot id when the job was first seen there
         self.doubtful = True  # neither seen by a stream nor asked for yet: no stream may say that it is gone
         self.vanished: dict[str, Pod] = {}
         self.failing_since: float | None = None

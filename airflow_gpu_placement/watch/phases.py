@@ -36,7 +36,7 @@ class PhaseReporter:
         self._tell_binding(pods)
         self._tell_running(pods)
         self._tell_trouble(outcome)
-        if outcome.kind.final:
+        if outcome.final:
             self._report(f"{outcome.cause}: {outcome.message}" if outcome.cause else outcome.message)
 
     def tell_troubles(self, troubles: frozenset[str]) -> None:
@@ -59,13 +59,13 @@ class PhaseReporter:
                 self._report(f"pod {pod.metadata.name} is running ({len(self._running)} of {len(pods)})")
 
     def _tell_trouble(self, outcome: Outcome) -> None:
-        if outcome.kind in _TROUBLE:
+        if outcome.kind in _TROUBLE and not outcome.final:
             # The seconds in the text grow with every look; what the trouble is does not.
             trouble = (outcome.cause, outcome.nodes)
             if trouble != self._trouble:
                 self._report(f"suspected: {outcome.message}")
             self._trouble = trouble
-        elif self._trouble is not None and not outcome.kind.final:
+        elif self._trouble is not None and not outcome.final:
             nodes = self._trouble[1]
             what = f"node {', '.join(nodes)}" if nodes else "the cluster"
             self._report(f"{what} is no longer suspected")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.model.kube import Job, Node, ObjectMeta, Pod
-from airflow_gpu_placement.model.outcome import NodeView, Observation
+from airflow_gpu_placement.model.outcome import Observation
 from airflow_gpu_placement.watch.followed import Followed, JobRef, Subscription
 from airflow_gpu_placement.watch.leases import LeaseClocks
+from airflow_gpu_placement.watch.nodes import ClusterNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,27 +19,26 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterStore", "JobRef"]
 
-OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 _CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
-_NEW_NODE_SECONDS = 5.0
-_LONG_AGO = float("-inf")
 
 
 class ClusterStore:
     """Objects of one cluster as the streams tell them.
 
     :param now: the awake clock.
+    :param today: the wall clock, to be compared with times that the API wrote.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(
+        self, now: Callable[[], float], today: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.leases = LeaseClocks(now)
         self._now = now
-        self._nodes: dict[str, Node] = {}
+        self._today = today
+        self._nodes = ClusterNodes(self.leases, now)
         self._jobs: dict[tuple[str, str], Job] = {}
         self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)  # uid of the job -> uid of the pod -> pod
         self._pods_listed: set[str] = set()  # namespaces
-        self._nodes_listed = False
-        self._missing_since: dict[str, float] = {}
         self._tracked: dict[str, Followed] = {}  # by uid of the job
 
     # Following
@@ -88,7 +89,7 @@ class ClusterStore:
     def wake_overdue(self) -> None:
         """Wake the followers of jobs on a node that is overdue or missing: time alone decides there."""
         for tracked in self._tracked.values():
-            if any(self.leases.is_overdue(name) or name in self._missing_since for name in tracked.nodes):
+            if any(map(self._nodes.is_doubtful, tracked.nodes)):
                 self._wake(tracked)
 
     def observation(self, ref: JobRef, *, unreachable_seconds: float) -> Observation:
@@ -103,10 +104,12 @@ class ClusterStore:
         failing = tracked.failing_since
         return Observation(
             job=job,
+            deleted_job=tracked.deleted,
+            now=self._today(),
             pods=tuple(pods.values()),
             pods_listed=ref.namespace in self._pods_listed,
             vanished=frozenset(tracked.vanished),
-            nodes={name: self._view(name) for name in sorted(tracked.nodes)},
+            nodes={name: self._nodes.view(name, tracked.boot_ids) for name in sorted(tracked.nodes)},
             unreachable_seconds=unreachable_seconds,
             stale_share=stale_share,
             stale_nodes=stale_nodes,
@@ -135,6 +138,7 @@ class ClusterStore:
         if tracked is not None:
             tracked.doubtful = False
             tracked.gone = kind == "DELETED"
+            tracked.deleted = job if tracked.gone else None
             self._wake(tracked)
 
     def pods_listed(self, namespace: str, pods: Iterable[Pod]) -> None:
@@ -172,25 +176,13 @@ class ClusterStore:
 
     def nodes_listed(self, nodes: Iterable[Node]) -> None:
         """Take all nodes."""
-        listed = {node.metadata.name: node for node in nodes}
-        for name in self._nodes.keys() - listed.keys():
-            self._missing_since[name] = _LONG_AGO
-        self._nodes, self._nodes_listed = listed, True
-        self._missing_since = {
-            name: since for name, since in self._missing_since.items() if name not in listed
-        }
+        self._nodes.listed(nodes)
         self.wake_all()
 
     def node_changed(self, kind: str, node: Node) -> None:
         """Take one event of a node."""
-        name = node.metadata.name
-        if kind == "DELETED":
-            self._nodes.pop(name, None)
-            self._missing_since[name] = _LONG_AGO
-        else:
-            self._nodes[name] = node
-            self._missing_since.pop(name, None)
-        self._wake_jobs_on(name)
+        self._nodes.changed(kind, node)
+        self._wake_jobs_on(node.metadata.name)
 
     def leases_listed(self, leases: Iterable[Lease]) -> None:
         """Take all Leases of nodes."""
@@ -210,7 +202,7 @@ class ClusterStore:
 
     def ready_nodes(self) -> frozenset[str]:
         """Return the nodes that the cluster calls ready."""
-        return frozenset(name for name, node in self._nodes.items() if _ready(node) == "True")
+        return self._nodes.ready()
 
     def forget(self, namespace: str) -> None:
         """Drop the objects of a namespace that nobody follows any more."""
@@ -229,25 +221,6 @@ class ClusterStore:
         tracked.nodes = frozenset(pod.spec.node_name for pod in pods) - {""}
         if tracked.failing_since is None and any(map(_has_failed, pods)):
             tracked.failing_since = self._now()
-
-    def _view(self, name: str) -> NodeView:
-        node = self._nodes.get(name)
-        return NodeView(
-            name=name,
-            exists=node is not None or not self._is_missing(name),
-            ready=_ready(node) if node is not None else "Unknown",
-            silent_seconds=self.leases.silent_seconds(name),
-            renew_seconds=self.leases.renew_seconds(name),
-            out_of_service=node is not None
-            and any(taint.key == OUT_OF_SERVICE_TAINT for taint in node.spec.taints),
-        )
-
-    def _is_missing(self, name: str) -> bool:
-        """Whether an unknown node does not exist: the stream of pods may be ahead of that of nodes."""
-        if not self._nodes_listed:
-            return False
-        since = self._missing_since.setdefault(name, self._now())
-        return self._now() - since >= _NEW_NODE_SECONDS
 
     def _wake_jobs_on(self, name: str) -> None:
         for tracked in self._tracked.values():
@@ -268,7 +241,3 @@ def _has_failed(pod: Pod) -> bool:
         one.state.terminated is not None and one.state.terminated.exit_code != 0
         for one in pod.status.container_statuses
     )
-
-
-def _ready(node: Node) -> str:
-    return next((one.status for one in node.status.conditions if one.type == "Ready"), "Unknown")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import Attempt, LogicalTask
-from airflow_gpu_placement.model.pool import GpuPool
+from airflow_gpu_placement.model.pool import ClusterRef, GpuPool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,7 +25,8 @@ RENEW_SECONDS = 1.0
 
 def pool_of(cluster: Cluster, namespace: str, **changes: Any) -> GpuPool:
     """Return a pool over all nodes of a cluster."""
-    values: dict[str, Any] = {"name": "h100", "kubernetes_conn_id": cluster.name, "namespace": namespace}
+    ref = ClusterRef(kubernetes_conn_id=cluster.name, namespace=namespace)
+    values: dict[str, Any] = {"name": "h100", "cluster": ref}
     return GpuPool(**{**values, **changes})
 
 

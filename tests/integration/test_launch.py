@@ -13,6 +13,7 @@ from airflow_gpu_placement.launch.job import create
 from airflow_gpu_placement.launch.withdraw import find
 from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL
 from airflow_gpu_placement.model.kube import Toleration
+from airflow_gpu_placement.model.pool import Place
 from tests.integration.cluster_support import opener, pool_of, spec_of
 
 if TYPE_CHECKING:
@@ -77,7 +78,9 @@ async def test_the_api_accepts_every_field(cluster: Cluster, namespace: str) -> 
         Toleration(key="gpu", operator="Exists", effect="NoSchedule"),
         Toleration(key="team", value="research", effect="NoExecute", toleration_seconds=60),
     )
-    pool = pool_of(cluster, namespace, region="eu-1", tolerations=tolerations, name="pool/with odd: name")
+    pool = pool_of(
+        cluster, namespace, place=Place(region="eu-1"), tolerations=tolerations, name="pool/with odd: name"
+    )
     spec = spec_of(
         pool,
         "sleep 600",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+import yaml
 from aiohttp import web
 
 from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
@@ -20,6 +22,7 @@ from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
 from airflow_gpu_placement.watch.store import JobRef
 from tests.integration.cluster_support import opener, pool_of, spec_of, utc_now
+from tests.integration.rights import granted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from lab import Cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.asyncio]
+
+RBAC = Path(__file__).resolve().parents[2] / "docker" / "rbac.yaml"
 
 
 class LosingProxy:
@@ -83,32 +88,13 @@ async def test_a_lost_answer_makes_no_second_job(cluster: Cluster, namespace: st
 
 
 async def test_the_whole_cycle_needs_few_rights(cluster: Cluster, namespace: str) -> None:
-    """Read signals, create, watch, read logs, withdraw: with these rules and nothing else."""
-    reader = [
-        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
-        {
-            "apiGroups": [""],
-            "resources": ["namespaces"],
-            "resourceNames": ["kube-system"],
-            "verbs": ["get"],
-        },
-    ]
-    leases = [
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch"]}
-    ]
-    work = [
-        {
-            "apiGroups": ["batch"],
-            "resources": ["jobs"],
-            "verbs": ["create", "get", "list", "watch", "delete"],
-        },
-        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["services"], "verbs": ["create"]},
-    ]
-    grants = [(None, reader), ("kube-node-lease", leases), (namespace, work)]
-    for where, rules in grants:
-        _grant(cluster, f"placer-{namespace}", where, rules)
-    try:
+    """Read signals, create, watch, read logs, withdraw: with the rules that are shipped and nothing else."""
+    with contextlib.ExitStack() as grants:
+        for made in yaml.safe_load_all(RBAC.read_text()):
+            if made["kind"] in {"Role", "ClusterRole"}:
+                where = made["metadata"].get("namespace")
+                where = namespace if where == "training" else where
+                grants.enter_context(granted(cluster, "visitor", made["rules"], where))
         open_cluster = opener(cluster, "visitor")
         pool = pool_of(cluster, namespace)
         snapshot = await collect([pool], open_cluster, deadline_seconds=10, clock=utc_now)
@@ -134,30 +120,3 @@ async def test_the_whole_cycle_needs_few_rights(cluster: Cluster, namespace: str
                 timeout_seconds=20,
             )
         assert grade is EndGrade.CONFIRMED
-    finally:
-        for where, _ in grants:
-            _take_back(cluster, f"placer-{namespace}", where)
-
-
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
-
-
-def _grant(cluster: Cluster, name: str, namespace: str | None, rules: list[dict[str, Any]]) -> None:
-    kind = "Role" if namespace else "ClusterRole"
-    base = f"{_RBAC}/namespaces/{namespace}" if namespace else _RBAC
-    group = "rbac.authorization.k8s.io"
-    cluster.api.post(f"{base}/{kind.lower()}s", {"metadata": {"name": name}, "rules": rules})
-    cluster.api.post(
-        f"{base}/{kind.lower()}bindings",
-        {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": group, "kind": kind, "name": name},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": "visitor"}],
-        },
-    )
-
-
-def _take_back(cluster: Cluster, name: str, namespace: str | None) -> None:
-    base = f"{_RBAC}/namespaces/{namespace}/role" if namespace else f"{_RBAC}/clusterrole"
-    cluster.api.delete(f"{base}bindings/{name}")
-    cluster.api.delete(f"{base}s/{name}")

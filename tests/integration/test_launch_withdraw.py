@@ -30,7 +30,7 @@ async def take_away(
     async with await opener(cluster)("", None) as client:
         return await withdraw(
             client,
-            spec.pool.namespace,
+            spec.pool.cluster.namespace,
             spec.attempt.job_name,
             job_uid=uid,
             node_deletion_is_proof=proof,
@@ -44,7 +44,7 @@ async def launched(cluster: Cluster, spec: LaunchSpec, phase: str = "Running") -
         created = await create(client, spec, expected_uid=cluster.uid)
     await asyncio.to_thread(
         cluster.api.wait,
-        f"/api/v1/namespaces/{spec.pool.namespace}/pods",
+        f"/api/v1/namespaces/{spec.pool.cluster.namespace}/pods",
         lambda found: (
             len(found["items"]) == spec.nodes
             and all(pod["status"]["phase"] == phase for pod in found["items"])

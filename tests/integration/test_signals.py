@@ -14,6 +14,7 @@ import pytest
 from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
 from airflow_gpu_placement.exceptions import ConnectionMissing
 from airflow_gpu_placement.launch.job import create
+from airflow_gpu_placement.model.pool import ClusterRef
 from airflow_gpu_placement.model.signals import GapKind
 from airflow_gpu_placement.signals.collect import collect
 from tests.integration.cluster_support import opener, pool_of, spec_of, utc_now
@@ -110,10 +111,17 @@ async def test_every_gap_has_its_kind(cluster: Cluster, namespace: str) -> None:
 
         base = pool_of(cluster, namespace)
         names = [*configs, "missing", "broken"]
-        pools = [msgspec.structs.replace(base, name=name, kubernetes_conn_id=name) for name in names]
-        pools[names.index("wrong")] = msgspec.structs.replace(
-            pools[names.index("wrong")], cluster_uid="11111111-2222-3333-4444-555555555555"
-        )
+        other = "11111111-2222-3333-4444-555555555555"
+        pools = [
+            msgspec.structs.replace(
+                base,
+                name=name,
+                cluster=ClusterRef(
+                    kubernetes_conn_id=name, namespace=namespace, uid=other if name == "wrong" else None
+                ),
+            )
+            for name in names
+        ]
         began = time.monotonic()
         snapshot = await collect(pools, open_cluster, deadline_seconds=3, clock=utc_now)
         took = time.monotonic() - began

@@ -17,12 +17,13 @@ def check(view: PoolView) -> Reason | None:
         return None
     needed = view.request.total_gpus
     held = sum(node.used for node in view.allowed)
+    claimed = f", {view.unseen_gpus} are claimed" if view.unseen_gpus else ""
     return Reason(
         code=ReasonCode.INSUFFICIENT_FREE_GPUS,
         needed=f"{needed} free GPUs",
         observed=f"{view.free_gpus} free",
         message=(
             f"pool {view.pool.name} has {view.free_gpus} GPUs free on nodes that can take the job, "
-            f"which needs {needed}; other pods hold {held}"
+            f"which needs {needed}; other pods hold {held}{claimed}"
         ),
     )

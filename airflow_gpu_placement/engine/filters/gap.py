@@ -50,7 +50,7 @@ def check(view: PoolView) -> Reason | None:
     if gap is None:
         return None
     code, needed, advice = _CODES[gap.kind]
-    hint = advice.format(conn=view.pool.kubernetes_conn_id, pool=view.pool.name)
+    hint = advice.format(conn=view.pool.cluster.kubernetes_conn_id, pool=view.pool.name)
     return Reason(
         code=code,
         needed=needed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.filters.undeclared import undeclared
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -12,15 +13,13 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool none of whose wanted GPUs is large enough; an unknown memory is never enough."""
+    stage = view.stage("memory")
+    if stage is None or stage.passed:
+        return None
     least = view.request.min_memory_gb
-    if least is None:
-        return None
     if not view.nodes and view.declared is None:
-        return _nothing_tells(view, least) if view.known else None
-    gpus = [one.gpu for one in view.nodes] or [view.declared]
-    gpus = [gpu for gpu in gpus if view.is_wanted(gpu)] or gpus
-    if any(view.is_large_enough(gpu) for gpu in gpus):
-        return None
+        return undeclared(view, f">= {least:g} GB", "which GPU it has", "gpu.model and gpu.memory_gb")
+    gpus = [kind.gpu for kind in stage.candidates]
     sizes = sorted({gpu.memory_gb for gpu in gpus if gpu is not None and gpu.memory_gb is not None})
     observed = ", ".join(f"{size:g} GB" for size in sizes) or "unknown"
     message = f"pool {view.pool.name} has GPUs of {observed}, the job needs at least {least:g} GB"
@@ -34,16 +33,4 @@ def check(view: PoolView) -> Reason | None:
         needed=f">= {least:g} GB",
         observed=observed,
         message=message,
-    )
-
-
-def _nothing_tells(view: PoolView, least: float) -> Reason:
-    return Reason(
-        code=ReasonCode.SIGNALS_MISSING,
-        needed=f">= {least:g} GB",
-        observed="unknown",
-        message=(
-            f"pool {view.pool.name} has no node now and the catalogue does not say which GPU it has; "
-            "set gpu.model and gpu.memory_gb"
-        ),
     )

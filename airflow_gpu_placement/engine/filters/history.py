@@ -12,13 +12,23 @@ if TYPE_CHECKING:
 
 
 def check(view: PoolView) -> Reason | None:
-    """Refuse a pool that is large enough, but not without the nodes that were lost."""
-    if not view.known or view.pool.max_nodes is not None:
+    """Refuse a pool that is ruled out, or that is large enough, but not without the nodes that were lost."""
+    why = view.question.history.excluded_pools.get(view.pool.name)
+    if why is not None:
+        return Reason(
+            code=ReasonCode.EXCLUDED_BY_HISTORY,
+            needed="a pool that can run the job",
+            observed=why or "ruled out",
+            message=f"an earlier try of this task showed that pool {view.pool.name} cannot run it: {why}",
+        )
+    if not view.known or view.grows:
         return None  # a pool that grows replaces its nodes
     lost = [one.node.name for one in view.matching if one.node.name in view.excluded]
     left = [one for one in view.matching if one.node.name not in view.excluded]
     request = view.request
-    if not lost or view.pods_ever(left) >= request.nodes or view.pods_ever(view.matching) < request.nodes:
+    if not lost or view.together_ever(left) >= request.nodes:
+        return None
+    if view.together_ever(view.matching) < request.nodes:
         return None
     return Reason(
         code=ReasonCode.EXCLUDED_BY_HISTORY,

@@ -16,7 +16,7 @@ def check(view: PoolView) -> Reason | None:
     request = view.request
     if not view.has_whole_gpus:
         return _no_whole_gpu(view)
-    per_node = _largest_node(view)
+    per_node = largest_node(view)
     if per_node is None:
         return None
     if per_node < request.gpus_per_node:
@@ -29,7 +29,7 @@ def check(view: PoolView) -> Reason | None:
                 f"has more than {per_node}; ask for fewer gpus_per_node and more nodes"
             ),
         )
-    pods = _most_pods(view)
+    pods = most_pods(view)
     if pods is not None and pods < request.nodes:
         return Reason(
             code=ReasonCode.EXCEEDS_POOL_SIZE,
@@ -53,17 +53,17 @@ def _no_whole_gpu(view: PoolView) -> Reason:
     )
 
 
-def _largest_node(view: PoolView) -> int | None:
-    """GPUs of the largest node, present or possible; ``None``: unknown."""
+def largest_node(view: PoolView) -> int | None:
+    """Return the GPUs of the largest node, present or possible; ``None``: unknown."""
     sizes = [one.size for one in view.matching if one.size]
-    can_be_new = view.pool.max_nodes is not None or not view.known
+    can_be_new = view.grows or not view.known
     if can_be_new and view.pool.gpu.per_node is not None:
         sizes.append(view.pool.gpu.per_node)
     return max(sizes, default=None)
 
 
-def _most_pods(view: PoolView) -> int | None:
-    """Pods that the whole pool could hold; ``None``: unknown."""
-    if not view.known and view.pool.max_nodes is None:
+def most_pods(view: PoolView) -> int | None:
+    """Return the pods that the whole pool could hold; ``None``: unknown."""
+    if not view.known and not view.grows:
         return None
     return view.pods_ever(view.matching)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.room import best_room
 from airflow_gpu_placement.model.reasons import ReasonCode
 
 if TYPE_CHECKING:
@@ -14,18 +15,22 @@ def shortage(view: PoolView) -> ReasonCode | None:
     """Name the shortage, so that a pool is never told three things where one is true.
 
     Nodes closed to new pods when opening them would be enough, or when there is no open node at all; else too
-    few
-    free GPUs in sum; else enough of them, but spread too thin.
+    few free GPUs in sum; else enough of them, but spread too thin.
     """
     if not view.known or view.fits or not view.has_whole_gpus:
         return None
-    request = view.request
-    closed = [node for node in view.allowed if node.unusable_because is not None]
-    if len(closed) == len(view.allowed):
+    open_nodes = [(node, node.free) for node in view.allowed if node.unusable_because is None]
+    if not open_nodes:
         return ReasonCode.NODES_NOT_SCHEDULABLE
-    reopened = sum(max(node.allocatable - node.used, 0) // request.gpus_per_node for node in closed)
-    if view.fits_now + view.fits_by_growing + reopened >= request.nodes:
-        return ReasonCode.NODES_NOT_SCHEDULABLE
-    if view.free_gpus < request.total_gpus:
+    closed = [
+        (node, max(node.allocatable - node.used, 0))
+        for node in view.allowed
+        if node.unusable_because is not None
+    ]
+    if closed:
+        reopened = best_room(view, [*open_nodes, *closed], view.new_nodes, view.unseen)
+        if reopened.grown >= view.question.pods:
+            return ReasonCode.NODES_NOT_SCHEDULABLE
+    if view.free_gpus < view.question.total_gpus:
         return ReasonCode.INSUFFICIENT_FREE_GPUS
     return ReasonCode.GANG_DOES_NOT_FIT

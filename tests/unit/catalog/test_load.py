@@ -9,7 +9,16 @@ import pytest
 from airflow_gpu_placement.catalog import EXAMPLE, load
 from airflow_gpu_placement.exceptions import CatalogError
 from airflow_gpu_placement.model.kube import Toleration
-from airflow_gpu_placement.model.pool import CapacityType, DeclaredGpu, GpuPool
+from airflow_gpu_placement.model.outcome import LossPolicy
+from airflow_gpu_placement.model.pool import (
+    CapacityType,
+    ClusterRef,
+    DeclaredGpu,
+    GpuPool,
+    Growth,
+    Place,
+    Price,
+)
 from tests.unit.catalog.catalogues import one, problems, read
 
 if TYPE_CHECKING:
@@ -50,13 +59,8 @@ def test_every_field_is_read_and_defaults_are_laid_below(tmp_path: Path) -> None
     assert catalog.pools == (
         GpuPool(
             name="everything",
-            kubernetes_conn_id="main",
-            context="prod",
-            cluster_uid="0e5f",
-            namespace="training",
-            cloud="gcp",
-            region="europe-west4",
-            zone="europe-west4-a",
+            cluster=ClusterRef(kubernetes_conn_id="main", context="prod", uid="0e5f", namespace="training"),
+            place=Place(cloud="gcp", region="europe-west4", zone="europe-west4-a"),
             capacity_type=CapacityType.SPOT,
             gpu=DeclaredGpu(model="H100", memory_gb=80, form_factor="SXM", per_node=8),
             node_selector={"team": "ml", "pool": "a3"},
@@ -69,17 +73,15 @@ def test_every_field_is_read_and_defaults_are_laid_below(tmp_path: Path) -> None
                     toleration_seconds=30,
                 ),
             ),
-            gpu_hour_usd=10.0,
-            price_source="list price",
-            max_nodes=4,
-            node_grace_seconds=60.0,
-            cluster_grace_seconds=600.5,
-            node_deletion_is_proof=True,
+            price=Price(gpu_hour_usd=10.0, source="list price"),
+            growth=Growth(max_nodes=4),
+            loss=LossPolicy(
+                node_grace_seconds=60.0, cluster_grace_seconds=600.5, node_deletion_is_proof=True
+            ),
         ),
         GpuPool(
             name="little",
-            kubernetes_conn_id="main",
-            namespace="training",
+            cluster=ClusterRef(kubernetes_conn_id="main", namespace="training"),
             gpu=DeclaredGpu(per_node=8),
             node_selector={"team": "ml"},
             tolerations=(Toleration(key="spot", operator="Exists"),),
@@ -91,7 +93,7 @@ def test_every_field_is_read_and_defaults_are_laid_below(tmp_path: Path) -> None
 def test_the_example_is_a_catalogue(tmp_path: Path) -> None:
     """What the message tells to paste can be loaded."""
     (pool,) = read(tmp_path, EXAMPLE).pools
-    assert (pool.name, pool.gpu_hour_usd) == ("onprem-h100", 2.1)
+    assert (pool.name, pool.price.gpu_hour_usd) == ("onprem-h100", 2.1)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_the_example_is_a_catalogue(tmp_path: Path) -> None:
 def test_a_price_is_known_or_not(tmp_path: Path, price: str, want: float | None) -> None:
     """Nothing that is not said becomes 0."""
     (pool,) = read(tmp_path, one(price=price)).pools
-    assert pool.gpu_hour_usd == want
+    assert pool.price.gpu_hour_usd == want
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def test_a_missing_file_says_where_and_how(tmp_path: Path) -> None:
 
 def test_a_folder_and_a_binary_file_are_told(tmp_path: Path) -> None:
     """Whatever the path leads to, the error is of the catalogue."""
-    with pytest.raises(CatalogError, match="cannot be read: Is a directory"):
+    with pytest.raises(CatalogError, match=r"is a folder without a \.yaml file"):
         load(tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(CatalogError, match="is not UTF-8 text"):
@@ -162,4 +164,4 @@ def test_anchors_may_be_used(tmp_path: Path) -> None:
         "version: 1\npools:\n  - &base {name: a, kubernetes_conn_id: c, region: r}\n"
         "  - {<<: *base, name: b}\n"
     )
-    assert [(pool.name, pool.region) for pool in read(tmp_path, text).pools] == [("a", "r"), ("b", "r")]
+    assert [(pool.name, pool.place.region) for pool in read(tmp_path, text).pools] == [("a", "r"), ("b", "r")]

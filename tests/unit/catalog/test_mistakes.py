@@ -27,7 +27,8 @@ if TYPE_CHECKING:
             {"gpu": "{model: H1000}"},
             "pools[0].gpu.model: 'H1000' is not a known GPU model; did you mean 'H100'? For a model "
             "newer than "
-            "this release leave the key out: the nodes' own labels then name it",
+            "this release leave the key out: the nodes' own labels then name it; or describe it below "
+            "gpu_models",
             id="an unknown model",
         ),
         pytest.param(
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
         ),
         pytest.param(
             {"gpu": "{form_factor: HGX9}"},
-            "pools[0].gpu.form_factor: 'HGX9' is not possible here; one of: APU, NVL, OAM, PCIe, SXM",
+            "pools[0].gpu.form_factor: 'HGX9' is not a known form factor; one of: APU, NVL, OAM, PCIe, SXM",
             id="an unknown form factor",
         ),
         pytest.param(

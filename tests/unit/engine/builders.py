@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from airflow_gpu_placement.engine.gpu import identify
 from airflow_gpu_placement.engine.place import place
-from airflow_gpu_placement.model.decision import Decision, History, PoolVerdict
+from airflow_gpu_placement.model.decision import Decision, History, PoolVerdict, Setting
 from airflow_gpu_placement.model.kube import Node, Pod
-from airflow_gpu_placement.model.pool import DeclaredGpu, GpuPool
-from airflow_gpu_placement.model.signals import GapKind, NodeCapacity, PoolSignals, SignalGap, Snapshot
+from airflow_gpu_placement.model.pool import ClusterRef, DeclaredGpu, GpuPool, Growth, Place, Price
+from airflow_gpu_placement.model.signals import Claim, GapKind, NodeCapacity, PoolSignals, SignalGap, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,12 +97,27 @@ def kube_pod(
     )
 
 
+_GROUPS: dict[str, tuple[type[msgspec.Struct], dict[str, str]]] = {
+    "gpu": (DeclaredGpu, {key: key for key in DeclaredGpu.__struct_fields__}),
+    "place": (Place, {key: key for key in Place.__struct_fields__}),
+    "growth": (Growth, {key: key for key in Growth.__struct_fields__}),
+    "price": (Price, {key: key for key in Price.__struct_fields__}),
+    "cluster": (
+        ClusterRef,
+        {"conn": "kubernetes_conn_id", "context": "context", "cluster_uid": "uid", "namespace": "namespace"},
+    ),
+}
+
+
 def pool(name: str = "p", **fields: Any) -> GpuPool:
-    """Build a pool; ``model=``, ``memory_gb=`` and ``per_node=`` go into what is declared of its GPU."""
-    gpu = {key: fields.pop(key) for key in ("model", "memory_gb", "form_factor", "per_node") if key in fields}
-    return GpuPool(
-        name=name, kubernetes_conn_id=fields.pop("conn", "cluster"), gpu=DeclaredGpu(**gpu), **fields
-    )
+    """Build a pool; the fields of its groups may be given flat, such as ``model=`` or ``gpu_hour_usd=``."""
+    fields.setdefault("conn", "cluster")
+    groups: dict[str, Any] = {
+        group: make(**{field: fields.pop(key) for key, field in keys.items() if key in fields})
+        for group, (make, keys) in _GROUPS.items()
+        if group not in fields
+    }
+    return GpuPool(name=name, **groups, **fields)
 
 
 def seen(
@@ -113,6 +128,7 @@ def seen(
     product: str | None = H100,
     unusable: str | None = None,
     whole: bool = True,
+    **more: Any,
 ) -> NodeCapacity:
     """Build what was observed of a node."""
     offered = gpus if whole else 0
@@ -125,23 +141,27 @@ def seen(
         free=0 if unusable else max(offered - used, 0),
         whole=whole,
         unusable_because=unusable,
+        **more,
     )
 
 
-def signals(name: str, *nodes: NodeCapacity, gap: GapKind | None = None) -> PoolSignals:
+def signals(
+    name: str, *nodes: NodeCapacity, gap: GapKind | None = None, age_seconds: float = 0, **more: Any
+) -> PoolSignals:
     """Build the signals of a pool, or their gap."""
     return PoolSignals(
         pool=name,
-        observed_at=NOW,
+        observed_at=NOW - timedelta(seconds=age_seconds),
         source="nodes and pods of https://10.0.0.1:6443",
         nodes=nodes,
         gap=None if gap is None else SignalGap(kind=gap, message=f"{gap.value} happened"),
+        **more,
     )
 
 
-def snapshot(*observed: PoolSignals) -> Snapshot:
+def snapshot(*observed: PoolSignals, claims: Sequence[Claim] = ()) -> Snapshot:
     """Build a snapshot."""
-    return Snapshot(taken_at=NOW, pools={one.pool: one for one in observed})
+    return Snapshot(taken_at=NOW, pools={one.pool: one for one in observed}, claims=tuple(claims))
 
 
 def decide(
@@ -149,13 +169,16 @@ def decide(
     pools: Sequence[GpuPool],
     *observed: PoolSignals,
     history: History | None = None,
+    setting: Setting | None = None,
+    claims: Sequence[Claim] = (),
 ) -> Decision:
     """Decide at the usual moment."""
     return place(
         request,
         pools,
-        snapshot(*observed),
+        snapshot(*observed, claims=claims),
         history or History(),
+        setting or Setting(),
         now=NOW,
         subject="llm.train",
         catalog_hash="abc",

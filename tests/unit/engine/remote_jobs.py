@@ -81,8 +81,13 @@ def pod(
     deleting: bool = False,
     init: Sequence[dict[str, Any]] = (),
     memory: str | None = None,
+    devices: Sequence[Mapping[str, str]] = (),
 ) -> Pod:
-    """Build a pod of a remote job; one container for each state."""
+    """Build a pod of a remote job; one container for each state.
+
+    :param devices: health of the GPUs that each container holds.
+    """
+    health = [{"name": "nvidia.com/gpu", "resources": list(devices)}]
     resources = {"limits": {"memory": memory}} if memory else {}
     names = [f"c{number}" if number else "main" for number in range(max(len(states), 1))]
     return msgspec.convert(
@@ -103,7 +108,8 @@ def pod(
                 "message": message,
                 "conditions": list(conditions),
                 "containerStatuses": [
-                    {"name": name, "state": state} for name, state in zip(names, states, strict=False)
+                    {"name": name, "state": state, "allocatedResourcesStatus": health}
+                    for name, state in zip(names, states, strict=False)
                 ],
                 "initContainerStatuses": [
                     {"name": f"init-{number}", "state": state} for number, state in enumerate(init)

@@ -179,9 +179,8 @@ def test_another_resource_can_be_counted() -> None:
     other = kube_node(
         labels={"amd.com/gpu.product-name": "Instinct_MI300X"}, capacity="0", more={"amd.com/gpu": "8"}
     )
-    from airflow_gpu_placement.model.pool import DeclaredGpu, GpuPool
 
-    amd = GpuPool(name="amd", kubernetes_conn_id="c", gpu=DeclaredGpu(resource_name="amd.com/gpu"))
+    amd = pool("amd", resource_name="amd.com/gpu")
     (node,) = node_capacities([other], [], amd)
     assert (node.free, str(node.gpu)) == (8, "MI300X 192 GB OAM")
 

@@ -12,6 +12,7 @@ POLICY = LossPolicy()
 
 APPLICATION, INFRASTRUCTURE = OutcomeKind.APPLICATION, OutcomeKind.INFRASTRUCTURE
 CONFIGURATION, CANCELLED = OutcomeKind.CONFIGURATION, OutcomeKind.CANCELLED
+UNKNOWN = OutcomeKind.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -235,8 +236,37 @@ CONFIGURATION, CANCELLED = OutcomeKind.CONFIGURATION, OutcomeKind.CANCELLED
             "DeviceFault",
             id="its devices cannot be handed over",
         ),
-        pytest.param(seen(gone=True), CANCELLED, "JobGone", id="nothing is there"),
-        pytest.param(seen(pod(RUNNING), gone=True), CANCELLED, "JobDeleted", id="somebody deleted the Job"),
+        pytest.param(seen(gone=True), UNKNOWN, "JobGone", id="nothing is there"),
+        pytest.param(
+            seen(pod(RUNNING), gone=True), UNKNOWN, "JobGone", id="it ran, and nobody saw what became of it"
+        ),
+        pytest.param(
+            seen(pod(RUNNING), gone=True, deleted_job=job()),
+            CANCELLED,
+            "JobDeleted",
+            id="somebody was seen to delete the Job",
+        ),
+        pytest.param(
+            seen(pod(RUNNING), gone=True, cancelled=True),
+            CANCELLED,
+            "CancelledByAirflow",
+            id="Airflow asked for the end",
+        ),
+        pytest.param(
+            seen(failed(143, deleting=True), cancelled=True),
+            CANCELLED,
+            "CancelledByAirflow",
+            id="Airflow asked for the end, and the pod ended first",
+        ),
+        pytest.param(
+            seen(failed(1), cancelled=True), APPLICATION, "Error", id="it had failed before Airflow asked"
+        ),
+        pytest.param(
+            seen(gone=True, deleted_job=job(("Failed", "BackoffLimitExceeded"))),
+            INFRASTRUCTURE,
+            "NoEvidence",
+            id="it had failed when it was deleted, and its pods vanished",
+        ),
         pytest.param(
             seen(failed(143, deleting=True), of=job(deleting=True)),
             CANCELLED,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.classify import classify
+from airflow_gpu_placement.model.kube import JobSpec
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Observation, OutcomeKind
 from tests.unit.engine.remote_jobs import RUNNING, disrupted, ended, failed, job, pod, seen, waiting
 
 POLICY = LossPolicy()
 
-APPLICATION, INFRASTRUCTURE = OutcomeKind.APPLICATION, OutcomeKind.INFRASTRUCTURE
-CONFIGURATION, CANCELLED = OutcomeKind.CONFIGURATION, OutcomeKind.CANCELLED
+INFRASTRUCTURE = OutcomeKind.INFRASTRUCTURE
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,47 @@ def test_a_success_is_remembered_when_the_job_was_cleaned_up() -> None:
     done = pod(ended(0, "Completed", message="r"), phase="Succeeded")
     assert classify(seen(done, gone=True), POLICY).kind is OutcomeKind.SUCCEEDED
     only_rank_1 = pod(ended(0, "Completed"), index=1, phase="Succeeded")
-    assert classify(seen(only_rank_1, gone=True), POLICY).kind is CANCELLED
+    assert classify(seen(only_rank_1, gone=True), POLICY).kind is OutcomeKind.UNKNOWN
+
+
+def test_all_pods_of_a_job_that_says_how_many_it_has_are_enough() -> None:
+    """The Job's condition only follows; one rank of two is not all."""
+    done = pod(ended(0, "Completed", message="r"), phase="Succeeded")
+    whole = msgspec.structs.replace(job(), spec=JobSpec(completions=1))
+    assert classify(seen(done, of=whole), POLICY).kind is OutcomeKind.SUCCEEDED
+    half = msgspec.structs.replace(job(), spec=JobSpec(completions=2))
+    assert classify(seen(done, of=half), POLICY).kind is OutcomeKind.RUNNING
+
+
+def test_a_job_that_was_complete_when_it_was_deleted_succeeded() -> None:
+    """Its last state is the evidence."""
+    complete = job(("Complete", "CompletionsReached"))
+    assert classify(seen(gone=True, deleted_job=complete), POLICY).kind is OutcomeKind.SUCCEEDED
+
+
+def test_a_pod_that_vanished_proves_nothing_yet() -> None:
+    """Its Job will say more; until then the end is not known."""
+    running = pod(RUNNING)
+    outcome = classify(seen(running, vanished=frozenset({"uid-0"})), POLICY)
+    assert (outcome.kind, outcome.cause, outcome.final) == (OutcomeKind.UNKNOWN, "PodGone", False)
+
+
+@pytest.mark.parametrize(
+    ("waited_seconds", "kind"),
+    [(599.0, OutcomeKind.RUNNING), (601.0, INFRASTRUCTURE), (None, OutcomeKind.RUNNING)],
+)
+def test_a_start_has_a_deadline(waited_seconds: float | None, kind: OutcomeKind) -> None:
+    """What never started can be placed elsewhere; what runs has no such deadline."""
+    idle = pod(
+        node="",
+        phase="Pending",
+        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    )
+    outcome = classify(seen(idle, waited_seconds=waited_seconds), POLICY, start_deadline_seconds=600)
+    assert outcome.kind is kind
+    assert outcome.never_started is (kind is INFRASTRUCTURE)
+    runs = seen(pod(RUNNING), waited_seconds=waited_seconds)
+    assert classify(runs, POLICY, start_deadline_seconds=600).kind is OutcomeKind.RUNNING
 
 
 def test_an_odd_success_is_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,6 +44,39 @@ def with_node(
             with_node(ready="Unknown"), SUSPECTED, "NodeSilent", id="not ready alone is only suspicious"
         ),
         pytest.param(with_node(ready="False"), SUSPECTED, "NodeSilent", id="ready False alone, too"),
+        pytest.param(
+            with_node(ready="Unknown", ready_seconds=121), LOST, "NodeLost", id="not ready beyond the grace"
+        ),
+        pytest.param(
+            with_node(ready="True", ready_seconds=9999), RUN, "", id="ready for long is nothing to suspect"
+        ),
+        pytest.param(
+            with_node(rebooted=True), LOST, "NodeRebooted", id="booted anew, whatever its pods' status says"
+        ),
+        pytest.param(
+            with_node(
+                job_pod=pod(RUNNING, deleting=True),
+                cluster={"now": datetime(2026, 1, 5, 10, 14, tzinfo=UTC)},
+            ),
+            RUN,
+            "",
+            id="it should have ended a while ago",
+        ),
+        pytest.param(
+            with_node(
+                job_pod=pod(RUNNING, deleting=True),
+                cluster={"now": datetime(2026, 1, 5, 10, 16, tzinfo=UTC)},
+            ),
+            LOST,
+            "NodeLost",
+            id="it should have ended so long ago that no clock is that wrong",
+        ),
+        pytest.param(
+            seen(pod(RUNNING, deleting=True), now=datetime(2026, 1, 5, 12, tzinfo=UTC)),
+            LOST,
+            "NodeLost",
+            id="the same where nothing is known of its node",
+        ),
         pytest.param(with_node(exists=False), LOST, "NodeGone", id="the node's object is gone"),
         pytest.param(with_node(out_of_service=True), LOST, "NodeLost", id="marked out of service"),
         pytest.param(
@@ -179,6 +213,9 @@ def test_a_cause_that_explains_itself_is_not_hidden_by_a_later_loss() -> None:
         ),
         pytest.param(with_node(exists=False), POLICY, EndGrade.UNKNOWN, id="a deleted Node proves nothing"),
         pytest.param(
+            with_node(rebooted=True), POLICY, EndGrade.CONFIRMED, id="a boot ended everything on it"
+        ),
+        pytest.param(
             with_node(exists=False), PROOF, EndGrade.ASSERTED, id="where a cloud deletes it, it does"
         ),
         pytest.param(
@@ -218,5 +255,5 @@ def test_a_cause_that_explains_itself_is_not_hidden_by_a_later_loss() -> None:
 def test_an_end_is_graded_by_its_proof(observation: Observation, policy: LossPolicy, want: EndGrade) -> None:
     """Only the node's own report confirms; a promise of somebody who should know asserts."""
     outcome = classify(observation, policy)
-    assert outcome.kind.final
+    assert outcome.final
     assert outcome.grade is want

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.classify import classify
+from airflow_gpu_placement.model.kube import ContainerState, Terminated
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Observation, OutcomeKind
 from tests.unit.engine.remote_jobs import RUNNING, disrupted, ended, failed, job, node, pod, seen
 
@@ -27,6 +29,22 @@ def test_running_out_of_memory_names_the_limit() -> None:
     """The limit is what to change."""
     outcome = classify(seen(failed(137, "OOMKilled", memory="64Gi")), POLICY)
     assert "its memory limit of 64Gi" in outcome.message
+
+
+def test_a_container_that_is_started_again_and_again_has_ended() -> None:
+    """It never becomes a failed pod by itself."""
+    looping = pod({"waiting": {"reason": "CrashLoopBackOff"}})
+    again = msgspec.structs.replace(
+        looping.status.container_statuses[0],
+        restart_count=5,
+        last_state=ContainerState(terminated=Terminated(exit_code=3, reason="Error")),
+    )
+    status = msgspec.structs.replace(looping.status, container_statuses=(again,))
+    outcome = classify(seen(msgspec.structs.replace(looping, status=status)), POLICY)
+    assert (outcome.kind, outcome.exit_code) == (APPLICATION, 3)
+    assert outcome.message == "pod w-0 on node n1 exited with code 3 (container main), 5 times"
+    first = seen(pod({"waiting": {"reason": "CrashLoopBackOff"}}))
+    assert classify(first, POLICY).kind is OutcomeKind.RUNNING
 
 
 def test_what_may_be_otherwise_is_flagged() -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.explain import details, from_json, line, table, table_text, to_json
 from airflow_gpu_placement.engine.place import replay
-from airflow_gpu_placement.model.decision import Decision, History
+from airflow_gpu_placement.engine.text_table import text_table
+from airflow_gpu_placement.model.decision import Decision, Setting
+from airflow_gpu_placement.model.money import BUILT_IN_PROFILES
 from airflow_gpu_placement.model.request import GpuRequest
 from airflow_gpu_placement.model.signals import GapKind
-from tests.unit.engine.builders import L40S, decide, pool, seen, signals
+from tests.unit.engine.builders import L40S, codes, decide, pool, seen, signals
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GANG = GpuRequest(gpus_per_node=8, nodes=2, models=("H100",))
 
@@ -81,9 +91,11 @@ def test_the_table_shows_every_pool_and_every_reason() -> None:
         "not now",
     ):
         assert word in text
-    assert table(one_fits()).row_count == len(one_fits().verdicts)
-    assert "chosen" in table_text(one_fits())
-    assert "33.60" in table_text(one_fits())
+    cost_terms = 2
+    assert table(one_fits()).row_count == len(one_fits().verdicts) + cost_terms
+    text = table_text(one_fits())
+    for word in ("chosen", "33.60", "cost: work", "cost: expected rework", "16 GPUs x 2.1 USD x 1 h"):
+        assert word in text
 
 
 def test_the_text_of_an_error_says_why_not_for_each_pool() -> None:
@@ -110,5 +122,69 @@ def test_a_record_is_decided_again_from_its_json(decision: Decision) -> None:
 def test_another_signal_makes_another_decision() -> None:
     """A replay decides and does not just repeat."""
     decision = one_fits()
-    without = decide(GANG, list(decision.pools), signals("onprem-h100", seen("n1")), history=History())
-    assert replay(without).chosen is None
+    seen_of_it = decision.snapshot.pools["onprem-h100"]
+    cordoned = msgspec.structs.replace(seen_of_it.nodes[0], free=0, unusable_because="cordoned")
+    changed = msgspec.structs.replace(
+        decision,
+        snapshot=msgspec.structs.replace(
+            decision.snapshot,
+            pools={
+                **decision.snapshot.pools,
+                "onprem-h100": msgspec.structs.replace(seen_of_it, nodes=(cordoned, *seen_of_it.nodes[1:])),
+            },
+        ),
+    )
+    again = replay(changed)
+    assert (decision.chosen, again.chosen) == ("onprem-h100", None)
+    assert codes(again, "onprem-h100") == ["NodesNotSchedulable"]
+
+
+def test_a_record_is_decided_again_in_a_new_process(tmp_path: Path) -> None:
+    """From its JSON alone, without anything that this process knows."""
+    record = tmp_path / "decision.json"
+    record.write_bytes(to_json(one_fits()))
+    program = (
+        "import pathlib, sys\n"
+        "from airflow_gpu_placement.engine.explain import from_json, to_json\n"
+        "from airflow_gpu_placement.engine.place import replay\n"
+        "decision = from_json(pathlib.Path(sys.argv[1]).read_bytes())\n"
+        "sys.stdout.buffer.write(to_json(replay(decision)))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", program, record], capture_output=True, check=True)
+    assert from_json(told.stdout) == one_fits()
+
+
+def test_the_cost_is_told_term_by_term() -> None:
+    """The total of every pool that fits, and what it is made of."""
+    decision = decide(
+        GpuRequest(gpus_per_node=8),
+        [pool(gpu_hour_usd=2.0, interruptions_per_gpu_hour=0.0)],
+        signals("p", seen()),
+        setting=Setting(profile=BUILT_IN_PROFILES[1]),
+    )
+    assert details(decision).splitlines()[1] == (
+        "  p: fits (H100 80 GB SXM, 1 x 8 GPUs, 16.00 USD/h): 26.00 USD = compute 16.00 + rework 0.00 + "
+        "time 10.00; ends in 1.00 h"
+    )
+
+
+def test_a_warning_of_the_decision_is_told() -> None:
+    """A deadline that nothing makes is not hidden behind a choice."""
+    request = GpuRequest(time={"runtime_hours": 5, "complete_within_hours": 1})  # type: ignore[arg-type]  # a dict is read
+    decision = decide(request, [pool()], signals("p", seen()))
+    assert "  warning: no pool makes the deadline in 1.00 h" in details(decision)
+
+
+def test_long_cells_of_the_table_are_wrapped() -> None:
+    """Nothing is cut off, and no line is longer than asked for."""
+    rows = [("a", "one two three four five"), ("b", "a-word-that-is-longer-than-its-column")]
+    text = text_table(("name", "what"), rows, frozenset({"name"}), 20)
+    assert text.splitlines() == [
+        "name  what",
+        "----  --------------",
+        "   a  one two three",
+        "      four five",
+        "   b  a-word-that-is",
+        "      -longer-than-i",
+        "      ts-column",
+    ]

@@ -112,6 +112,45 @@ def gfd(product: str, memory: str | None = None) -> dict[str, str]:
         pytest.param(
             {"skypilot.co/accelerator": "a40"}, "A40 48 GB PCIe", id="a hand-made label in lower case"
         ),
+        pytest.param(
+            {
+                "karpenter.k8s.aws/instance-gpu-name": "a100",
+                "node.kubernetes.io/instance-type": "p4de.24xlarge",
+            },
+            "A100 80 GB SXM",
+            id="Karpenter on AWS: the machine type tells the memory",
+        ),
+        pytest.param(
+            {
+                "karpenter.azure.com/sku-gpu-name": "A100",
+                "node.kubernetes.io/instance-type": "Standard_NC24ads_A100_v4",
+            },
+            "A100 80 GB PCIe",
+            id="Karpenter on Azure: the machine type tells the rest",
+        ),
+        pytest.param(
+            {"eks.amazonaws.com/instance-gpu-name": "l40s", "eks.amazonaws.com/instance-gpu-memory": "45776"},
+            "L40S 48 GB PCIe",
+            id="EKS Auto Mode",
+        ),
+        pytest.param(
+            {"k8s.amazonaws.com/accelerator": "nvidia-tesla-v100"}, "V100", id="EKS, autoscaler's label"
+        ),
+        pytest.param(
+            {"node.kubernetes.io/instance-type": "p6-b200.48xlarge"}, "B200 180 GB SXM", id="AWS, Blackwell"
+        ),
+        pytest.param({"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}, "H100 80 GB SXM", id="Oracle"),
+        pytest.param({"node.kubernetes.io/instance-type": "BM.GPU4.8"}, "A100 40 GB SXM", id="Oracle, A100"),
+        pytest.param(
+            {"node.kubernetes.io/instance-type": "gd-1xgh200"}, "GH200", id="CoreWeave by machine type"
+        ),
+        pytest.param(
+            {"gpu.nvidia.com/class": "A100_NVLINK_80GB"}, "A100 80 GB SXM", id="CoreWeave with a form factor"
+        ),
+        pytest.param({"amd.com/gpu.device-id": "74a1"}, "MI300X 192 GB OAM", id="AMD by device id"),
+        pytest.param(
+            {"beta.amd.com/gpu.device-id.740f": "4"}, "MI210 64 GB PCIe", id="AMD by device id, counted"
+        ),
         pytest.param({}, None, id="no label"),
         pytest.param(
             {"cloud.google.com/gke-accelerator": "", "gpu.nvidia.com/class": " "}, None, id="empty labels"

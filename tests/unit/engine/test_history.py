@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from airflow_gpu_placement.engine.history import history_of
 from airflow_gpu_placement.model.attempt import AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.decision import History
@@ -42,3 +44,18 @@ def test_losses_are_counted_and_lost_nodes_gathered() -> None:
         )
     )
     assert history_of(record) == History(lost_nodes={"a": ("n1", "n2")}, losses={"a": 2, "c": 1})
+
+
+def test_what_a_job_cannot_run_on_is_ruled_out() -> None:
+    """A pool that lacks something, and a processor that the image is not built for, with the reason."""
+    denied = msgspec.structs.replace(
+        attempt("a", OutcomeKind.CONFIGURATION), exclude_pool=True, cause="ImagePullDenied"
+    )
+    wrong = msgspec.structs.replace(
+        attempt("b", OutcomeKind.CONFIGURATION, number=2),
+        exclude_architecture="arm64",
+        cause="WrongArchitecture",
+    )
+    history = history_of(TaskRecord(attempts=(denied, wrong)))
+    assert history.excluded_pools == {"a": "ImagePullDenied"}
+    assert history.excluded_architectures == {"arm64": "WrongArchitecture in pool b"}

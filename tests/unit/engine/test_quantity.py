@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_gpu_placement.engine.quantity import whole
+from airflow_gpu_placement.engine.quantity import is_quantity, units, whole
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,17 @@ def test_quantities_are_read_as_the_api_means_them(quantity: str | int, round_up
     assert whole(quantity, round_up=round_up) == want
 
 
-@pytest.mark.parametrize("quantity", ["", "eight", "8 GPUs", "1KB"])
-def test_what_is_no_quantity_is_refused(quantity: str) -> None:
-    """Nothing is guessed from a text that the API would not send."""
-    with pytest.raises(ValueError, match="is not a resource quantity"):
-        whole(quantity)
+@pytest.mark.parametrize("quantity", ["", "eight", "8 GPUs", "1KB", "\u0668"])
+def test_what_is_no_quantity_stands_for_nothing(quantity: str) -> None:
+    """Nothing is guessed from a text that the API would not send, and nothing is raised either."""
+    assert whole(quantity) == 0
+    assert not is_quantity(quantity)
+
+
+@pytest.mark.parametrize(
+    ("resource", "quantity", "want"),
+    [("cpu", "64500m", 64_500), ("cpu", "0.0001", 1), ("memory", "2Ki", 2048), ("nvidia.com/gpu", "8", 8)],
+)
+def test_each_resource_has_its_unit(resource: str, quantity: str, want: int) -> None:
+    """Thousandths of a CPU, everything else in whole units."""
+    assert units(resource, quantity, round_up=True) == want

@@ -14,11 +14,15 @@ from airflow_gpu_placement.launch.manifest import label_value, manifest, owned_b
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import IDENTITY_ANNOTATION, Attempt, LogicalTask
 from airflow_gpu_placement.model.kube import Toleration
-from airflow_gpu_placement.model.pool import DeclaredGpu, GpuPool
+from airflow_gpu_placement.model.pool import ClusterRef, DeclaredGpu, GpuPool, Place
 
 TASK = LogicalTask(dag_id="llm", run_id="manual__2026-01-01T00:00:00+00:00", task_id="train")
 ATTEMPT = Attempt(task=TASK, attempt_id="0196e7b2-8d1a-7c31-a5b4-00000000002a", try_number=2, fence=5)
-POOL = GpuPool(name="h100-eu", kubernetes_conn_id="gke", namespace="ml", region="eu-1")
+POOL = GpuPool(
+    name="h100-eu",
+    cluster=ClusterRef(kubernetes_conn_id="gke", namespace="ml"),
+    place=Place(region="eu-1"),
+)
 SPEC = LaunchSpec(attempt=ATTEMPT, pool=POOL, image="train:1", command=("python",), args=("t.py",))
 LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 

@@ -16,7 +16,7 @@ from airflow_gpu_placement.exceptions import (
     Unreachable,
     WrongCluster,
 )
-from airflow_gpu_placement.model.pool import GpuPool
+from airflow_gpu_placement.model.pool import ClusterRef, GpuPool
 from airflow_gpu_placement.model.signals import GapKind
 from airflow_gpu_placement.signals.collect import collect, gap_of
 
@@ -65,9 +65,9 @@ def test_a_cluster_is_opened_once_for_all_of_its_pools() -> None:
         raise Unreachable(f"{conn_id}/{context} is down")
 
     pools = [
-        GpuPool(name="z", kubernetes_conn_id="a"),
-        GpuPool(name="y", kubernetes_conn_id="a"),
-        GpuPool(name="x", kubernetes_conn_id="a", context="other"),
+        GpuPool(name="z", cluster=ClusterRef(kubernetes_conn_id="a")),
+        GpuPool(name="y", cluster=ClusterRef(kubernetes_conn_id="a")),
+        GpuPool(name="x", cluster=ClusterRef(kubernetes_conn_id="a", context="other")),
     ]
     snapshot = asyncio.run(collect(pools, refuse, deadline_seconds=5, clock=lambda: NOW))
     assert sorted(opened, key=str) == [("a", "other"), ("a", None)]
@@ -91,7 +91,7 @@ def test_the_deadline_costs_once_and_cancels() -> None:
             raise
         raise AssertionError("never set")
 
-    pools = [GpuPool(name=name, kubernetes_conn_id=name) for name in ("a", "b", "c")]
+    pools = [GpuPool(name=name, cluster=ClusterRef(kubernetes_conn_id=name)) for name in ("a", "b", "c")]
 
     async def timed() -> tuple[float, set[GapKind]]:
         loop = asyncio.get_running_loop()

@@ -38,7 +38,7 @@ def test_the_highest_step_wins_and_on_a_tie_the_larger_fence(tmp_path: Path, sch
 
     assert found.step == 4
     assert found.resume_from.endswith("2-00000002/step-000000000004")
-    assert found.largest_fence == 2
+    assert (found.fence, found.largest_fence) == (2, 2)
 
 
 def test_an_unfinished_checkpoint_is_not_resumed_from(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_an_unfinished_checkpoint_is_not_resumed_from(tmp_path: Path) -> None:
 
     found = scan(str(tmp_path))
 
-    assert (found.step, found.largest_fence) == (1, 3)
+    assert (found.step, found.fence, found.largest_fence) == (1, 1, 3)
 
 
 def test_a_root_that_does_not_exist_or_cannot_be_read_gives_nothing(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_gpu_placement.hooks.memory import MAX_ATTEMPTS, TaskStateMemory, recall, remember
 from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.outcome import EndGrade, OutcomeKind
-from airflow_gpu_placement.operators.placing import begin
+from airflow_gpu_placement.operators.resuming import begin
 
 
 class JsonStore:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from airflow_gpu_placement.exceptions import RequestError
-from airflow_gpu_placement.model.request import GpuRequest
+from airflow_gpu_placement.model.pool import CapacityType
+from airflow_gpu_placement.model.request import GpuRequest, NetworkNeed, TimeNeed, WhereNeed
 from airflow_gpu_placement.operators.request import parse_request
 
 
@@ -19,35 +22,202 @@ def test_rendered_texts_become_numbers() -> None:
     assert request.describe() == "16 GPUs = 2 x 8 (H100, at least 80 GB)"
 
 
+def test_rendered_texts_of_every_kind_are_read() -> None:
+    """Flags, moments, words and lists are texts too once a template has made them."""
+    request = parse_request(
+        {
+            "models": "['H100', 'H200']",
+            "form_factors": "sxm5, HGX",
+            "interconnect": "NVLink",
+            "architecture": "AMD64",
+            "network": {"kinds": "InfiniBand, GPUDirect-TCPX", "min_gbps": "3200", "same_zone": "true"},
+            "where": {"capacity_types": "on-demand, spot", "regions": "eu-west-1,eu-west-2"},
+            "data": "imagenet",
+            "time": {"deadline": "2026-12-24T12:00:00Z", "deadline_is_hard": "True"},
+            "priority": "5",
+            "price_cap_usd_per_gpu_hour": "2.5",
+        }
+    )
+
+    assert request == GpuRequest(
+        models=("H100", "H200"),
+        form_factors=("SXM", "HGX"),
+        interconnect="nvlink",
+        architecture="amd64",
+        network=NetworkNeed(kinds=("infiniband", "gpudirect-tcpx"), min_gbps=3200, same_zone=True),
+        where=WhereNeed(
+            capacity_types=(CapacityType.ON_DEMAND, CapacityType.SPOT), regions=("eu-west-1", "eu-west-2")
+        ),
+        data=("imagenet",),
+        time=TimeNeed(deadline=datetime(2026, 12, 24, 12, tzinfo=UTC), deadline_is_hard=True),
+        priority=5,
+        price_cap_usd_per_gpu_hour=2.5,
+    )
+
+
+def test_an_empty_list_may_be_rendered() -> None:
+    """A parameter that is an empty list asks for nothing."""
+    assert parse_request({"models": "[]", "data": ""}) == GpuRequest()
+
+
 @pytest.mark.parametrize(
     ("gpu", "want"),
     [
         pytest.param(
-            {"gpus": 8}, r"gpu\.gpus: unknown field; did you mean", id="a field that does not exist"
+            {"gpus": 8},
+            "gpu.gpus: unknown field; did you mean 'gpus_per_node'?",
+            id="a field that does not exist",
+        ),
+        pytest.param(
+            {"count": 16},
+            "gpu.count: unknown field; write gpus_per_node (GPUs of each pod) and nodes (pods that start "
+            "together): 16 GPUs may be 2 x 8 or 1 x 16",
+            id="a count of GPUs, which says nothing of nodes",
         ),
         pytest.param(
             {"checkpoint": {"url": "s3://x"}},
-            r"gpu\.checkpoint\.url: unknown field; did you mean 'uri'\?",
+            "gpu.checkpoint.url: unknown field; did you mean 'uri'?",
             id="a field of a group that does not exist",
         ),
-        pytest.param({"gpus_per_node": 0}, r"gpu\.gpus_per_node: .*\(got 0\)", id="no GPU at all"),
-        pytest.param({"gpus_per_node": "many"}, r"gpu\.gpus_per_node: .*\(got 'many'\)", id="not a number"),
         pytest.param(
-            {"checkpoint": {"uri": "here"}}, r"neither a URL nor an absolute path", id="relative path"
+            {"network": {"min_gpbs": 8}},
+            "gpu.network.min_gpbs: unknown field; did you mean 'min_gbps'?",
+            id="a slip in the group network",
         ),
-        pytest.param("8 GPUs", r"expected a GpuRequest or a dict", id="a text"),
+        pytest.param(
+            {"where": {"allow_regions": ["eu"]}},
+            "gpu.where.allow_regions: unknown field; did you mean 'regions'?",
+            id="a slip in the group where",
+        ),
+        pytest.param(
+            {"time": {"deadlin": "x"}},
+            "gpu.time.deadlin: unknown field; did you mean 'deadline'?",
+            id="a slip in the group time",
+        ),
+        pytest.param(
+            {"deadline": "2026-12-24"},
+            "gpu.deadline: unknown field; it belongs to the group 'time': time={'deadline': ...}",
+            id="a field of a group beside the groups",
+        ),
+        pytest.param(
+            {"where": {"same_zone": True}},
+            "gpu.where.same_zone: unknown field; it belongs to the group 'network': "
+            "network={'same_zone': ...}",
+            id="a field in the wrong group",
+        ),
+        pytest.param(
+            {"time": {"priority": 3}},
+            "gpu.time.priority: unknown field; it belongs one level up, beside 'time'",
+            id="a field one level too deep",
+        ),
+        pytest.param(
+            {"gpus_per_node": 0},
+            "gpu.gpus_per_node: Input should be greater than or equal to 1 (got 0)",
+            id="no GPU at all",
+        ),
+        pytest.param(
+            {"gpus_per_node": "many"},
+            "gpu.gpus_per_node: Input should be a valid integer, unable to parse string as an integer "
+            "(got 'many')",
+            id="not a number",
+        ),
+        pytest.param(
+            {"checkpoint": {"uri": "here"}},
+            "gpu.checkpoint.uri: 'here' is neither a URL nor an absolute path; write for example "
+            "'s3://bucket/prefix'",
+            id="relative path",
+        ),
+        pytest.param(
+            {"form_factors": ["SMX"]},
+            "gpu.form_factors: 'SMX' is not a known form factor; did you mean 'SXM'? "
+            "(one of: HGX, PCIe, SXM, NVL, OAM, APU)",
+            id="an unknown form factor",
+        ),
+        pytest.param(
+            {"interconnect": "xlink"},
+            "gpu.interconnect: Input should be 'nvlink' or 'nvswitch' (got 'xlink')",
+            id="an unknown interconnect",
+        ),
+        pytest.param(
+            {"network": {"kinds": ["infinband"]}},
+            "gpu.network.kinds: 'infinband' is not a known kind of network; did you mean 'infiniband'? "
+            "(one of: infiniband, roce, efa, gpudirect-tcpx, gpudirect-tcpxo, gpudirect-rdma, slingshot, "
+            "ethernet)",
+            id="an unknown kind of network",
+        ),
+        pytest.param(
+            {"time": {"deadline": "2026-12-24T12:00:00Z", "complete_within_hours": 3}},
+            "gpu.time: deadline and complete_within_hours are both given; keep deadline for a moment, or "
+            "complete_within_hours for a time counted from the first decision",
+            id="two deadlines",
+        ),
+        pytest.param(
+            {"time": {"deadline_is_hard": True}},
+            "gpu.time: deadline_is_hard is given without a deadline; add deadline or complete_within_hours, "
+            "or leave deadline_is_hard out",
+            id="a hard deadline that is no deadline",
+        ),
+        pytest.param(
+            {"time": {"deadline": "2026-12-24T12:00:00"}},
+            "gpu.time.deadline: Input should have timezone info (got '2026-12-24T12:00:00')",
+            id="a deadline at an unknown place of the earth",
+        ),
+        pytest.param(
+            {"where": {"regions": ["eu", "us"], "denied_regions": ["us"]}},
+            "gpu.where: us: allowed by regions and refused by denied_regions; regions alone is enough: every "
+            "region that it does not name is refused",
+            id="a region both allowed and denied",
+        ),
+        pytest.param(
+            {"form_factors": ["NVL"], "interconnect": "nvswitch"},
+            "gpu: no NVL card is behind an NVSwitch; ask for form_factors=('SXM',), or for "
+            "interconnect='nvlink' (cards joined by a bridge), or leave interconnect out",
+            id="a switch between cards that have none",
+        ),
+        pytest.param(
+            "8 GPUs",
+            "gpu: expected a GpuRequest or a dict like {'gpus_per_node': 8, 'nodes': 2}, got '8 GPUs'",
+            id="a text",
+        ),
     ],
 )
 def test_a_wrong_request_says_where_and_what_instead(gpu: Any, want: str) -> None:
     """The message names the field, the problem and the remedy."""
-    with pytest.raises(RequestError, match=want):
+    with pytest.raises(RequestError) as caught:
         parse_request(gpu)
 
+    assert str(caught.value) == want
 
-def test_a_template_inside_an_object_is_refused() -> None:
+
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        pytest.param({"form_factors": ["NVL", "SXM"], "interconnect": "nvswitch"}, id="a board among them"),
+        pytest.param({"network": {"same_fabric": True}}, id="one node is always on one fabric"),
+        pytest.param({"where": {"regions": ["eu"], "denied_regions": ["us"]}}, id="regions that agree"),
+        pytest.param({"time": {"deadline_is_hard": True, "complete_within_hours": 3}}, id="a hard limit"),
+    ],
+)
+def test_what_is_possible_is_accepted(gpu: dict[str, Any]) -> None:
+    """Only contradictions are refused, not everything that is unusual."""
+    assert parse_request(gpu).nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("fields"),
+    [
+        pytest.param({"checkpoint": {"uri": "s3://bucket/{{ ds }}"}}, id="the checkpoint's address"),
+        pytest.param({"models": ["{{ params.model }}"]}, id="a model"),
+        pytest.param({"data": ["{{ params.data }}"]}, id="a dataset"),
+        pytest.param({"where": {"regions": ["{% if a %}eu{% endif %}"]}}, id="a region"),
+        pytest.param({"where": {"denied_regions": ["{{ var.value.x }}"]}}, id="a denied region"),
+        pytest.param({"time": {"runtime_hours_by_model": {"{{ params.model }}": 3}}}, id="a key"),
+    ],
+)
+def test_a_template_inside_an_object_is_refused(fields: dict[str, Any]) -> None:
     """Airflow does not render objects, so the text would reach the cluster as it stands."""
-    with pytest.raises(ValueError, match="pass a dict instead"):
-        GpuRequest(checkpoint={"uri": "s3://bucket/{{ ds }}"})  # type: ignore[arg-type]  # pydantic coerces it
+    with pytest.raises(ValidationError, match="pass a dict instead"):
+        GpuRequest(**fields)
 
 
 def test_every_problem_is_named_at_once() -> None:

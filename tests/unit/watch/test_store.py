@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from airflow_gpu_placement.model.kube import (
@@ -15,6 +16,7 @@ from airflow_gpu_placement.model.kube import (
     Lease,
     LeaseSpec,
     Node,
+    NodeInfo,
     NodeSpec,
     NodeStatus,
     ObjectMeta,
@@ -271,3 +273,42 @@ def test_a_namespace_is_forgotten_as_a_whole(store: ClusterStore) -> None:
     store.subscribe(REF)
     assert seen(store).pods == ()
     assert store.doubtful() == []
+
+
+def test_how_long_a_node_is_not_ready_is_measured(store: ClusterStore, now: Now) -> None:
+    """From the first time that its condition was seen so; a node that is ready again starts anew."""
+    mine = store.subscribe(REF)
+    store.pods_listed("ml", [pod("1", "n1")])
+    store.nodes_listed([node("n1")])
+    now.at += 100
+    store.node_changed("MODIFIED", node("n1", "Unknown"))
+    now.at += 7
+    store.node_changed("MODIFIED", node("n1", "Unknown"))
+    assert seen(store).nodes["n1"].ready_seconds == 7
+    woken(mine)
+    store.wake_overdue()
+    assert woken(mine)
+    store.node_changed("MODIFIED", node("n1"))
+    assert seen(store).nodes["n1"].ready_seconds == 0
+    woken(mine)
+    store.wake_overdue()
+    assert not woken(mine)
+
+
+def test_a_boot_while_a_job_is_there_is_noticed(store: ClusterStore) -> None:
+    """By another boot id than when the job was first seen on the node."""
+    store.subscribe(REF)
+    store.pods_listed("ml", [pod("1", "n1")])
+    for boot_id, rebooted in (("b1", False), ("b1", False), ("b2", True)):
+        status = NodeStatus(node_info=NodeInfo(boot_id=boot_id))
+        store.nodes_listed([msgspec.structs.replace(node("n1"), status=status)])
+        assert seen(store).nodes["n1"].rebooted is rebooted
+
+
+def test_the_last_state_of_a_job_whose_deletion_is_seen_is_kept(store: ClusterStore) -> None:
+    """A job that an answer shows to be gone has none: nobody saw what it was."""
+    store.subscribe(REF)
+    store.job_changed("ml", "DELETED", job(active=1))
+    assert seen(store).deleted_job == job(active=1)
+    store.job_changed("ml", "ADDED", job(active=1))
+    assert seen(store).deleted_job is None

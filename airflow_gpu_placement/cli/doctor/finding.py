@@ -1,0 +1,84 @@
+"""One thing that is set up wrongly, and its mending."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Severity(StrEnum):
+    """How much a finding matters: an error keeps jobs from a pool, a warning makes its use worse."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class FindingId(StrEnum):
+    """What is wrong, as a stable word: add, never rename."""
+
+    CATALOG_MISSING = "CatalogMissing"
+    CATALOG_INVALID = "CatalogInvalid"
+    CATALOG_DOUBTFUL = "CatalogDoubtful"
+    CONNECTION_MISSING = "ConnectionMissing"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
+    CREDENTIALS_REFUSED = "CredentialsRefused"
+    CLUSTER_UNUSABLE = "ClusterUnusable"
+    WRONG_CLUSTER = "WrongCluster"
+    RIGHTS_MISSING = "RightsMissing"
+    NAMESPACE_MISSING = "NamespaceMissing"
+    KUBERNETES_TOO_OLD = "KubernetesTooOld"
+    CLOCK_SKEW = "ClockSkew"
+    NO_NODE_MATCHES = "NoNodeMatches"
+    GPU_UNKNOWN = "GpuUnknown"
+    SIGNAL_CONTRADICTS_CATALOG = "SignalContradictsCatalog"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    PRICE_MISSING = "PriceMissing"
+    POOLS_OVERLAP = "PoolsOverlap"
+    RETRIES_ZERO = "RetriesZero"
+
+
+class FixKind(StrEnum):
+    """What a fix is: ``advice`` is for what no line can mend."""
+
+    COMMAND = "command"
+    CATALOG = "catalog"
+    PYTHON = "python"
+    ADVICE = "advice"
+
+
+FIX_WORDS = {
+    FixKind.COMMAND: "run",
+    FixKind.CATALOG: "write into that pool of the catalogue",
+    FixKind.PYTHON: "write into the task",
+    FixKind.ADVICE: "do",
+}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, where, and what mends it.
+
+    :param where: pool, connection, file or task, in words.
+    :param fix: a command as a shell takes it, or lines for a file, as ``kind`` says.
+    :param pool: the pool that lines for the catalogue belong to.
+    """
+
+    id: FindingId
+    severity: Severity
+    where: str
+    what: str
+    fix: str
+    kind: FixKind
+    pool: str | None = None
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the finding as plain values."""
+        fix = {"kind": str(self.kind), "text": self.fix, **({"pool": self.pool} if self.pool else {})}
+        return {
+            "id": str(self.id),
+            "severity": str(self.severity),
+            "where": self.where,
+            "what": self.what,
+            "fix": fix,
+        }

@@ -1,0 +1,45 @@
+"""The job's data may be read where the pool is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.model.money import Egress
+from airflow_gpu_placement.model.reasons import Reason, ReasonCode
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.engine.view import PoolView
+    from airflow_gpu_placement.model.money import Dataset
+
+
+def check(view: PoolView) -> Reason | None:
+    """Refuse a pool that a dataset may not be moved to, whatever it would save."""
+    for name in view.request.data:
+        dataset = view.question.setting.datasets.get(name)
+        allowed = None if dataset is None else allowed_regions(dataset)
+        region = view.pool.place.region
+        if dataset is not None and (allowed is None or region in allowed):
+            continue
+        needed = "a dataset of the catalogue" if allowed is None else " or ".join(allowed) or "nowhere"
+        where = region or "an unknown region"
+        if dataset is None:
+            message = f"dataset {name!r} is not in the catalogue, so nothing says where it may be; add it"
+        else:
+            why = "may not leave" if dataset.egress is Egress.DENY else "may only be in"
+            message = f"dataset {name} {why} {needed}, pool {view.pool.name} is in {where}"
+        return Reason(
+            code=ReasonCode.EGRESS_DENIED,
+            needed=f"{name}: {needed}",
+            observed=region or "unknown",
+            message=message,
+        )
+    return None
+
+
+def allowed_regions(dataset: Dataset) -> tuple[str, ...] | None:
+    """Return the regions in which a dataset may be read; ``None``: any."""
+    if dataset.egress is Egress.DENY:
+        return dataset.locations
+    if dataset.residency:
+        return tuple(dict.fromkeys((*dataset.locations, *dataset.residency)))
+    return None

@@ -1,0 +1,125 @@
+"""Which nodes of a pool are what the request asks for, one property after the other.
+
+Each property looks only at nodes that passed the ones before it, so that a pool is never taken for two nodes
+each
+of which has half of what is needed. When no node passes, the next property sees all that were left: every
+shortcoming of a pool is told, not only the first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_gpu_placement.engine.gpu_models import satisfies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from airflow_gpu_placement.engine.question import Question
+    from airflow_gpu_placement.model.pool import GpuIdentity, GpuPool
+
+HGX_GPUS = 8
+"""GPUs of a full SXM board."""
+
+_SWITCHED_MODELS = frozenset({"A100", "A800", "H100", "H800", "H20", "H200", "B100", "B200", "B300"})
+"""Models whose full SXM boards join all GPUs through NVSwitch; older ones have a mesh of NVLinks."""
+
+_SPEED = {"pcie": 0, "nvlink": 1, "nvswitch": 2}
+
+
+class Kind(NamedTuple):
+    """What nodes of a pool have in common; nodes of one kind are judged once.
+
+    :param gpus: devices that a node has; 0: unknown.
+    """
+
+    gpu: GpuIdentity | None
+    architecture: str | None
+    gpus: int
+
+
+class Stage(NamedTuple):
+    """What one property left over.
+
+    :param candidates: kinds that it looked at.
+    :param passed: those that have the property.
+    """
+
+    candidates: tuple[Kind, ...]
+    passed: tuple[Kind, ...]
+
+
+def interconnect(pool: GpuPool, kind: Kind) -> str | None:
+    """Return what joins the GPUs of a node: the catalogue's word, else what the form factor implies."""
+    if pool.gpu.interconnect is not None:
+        return pool.gpu.interconnect.lower()
+    if kind.gpu is None or kind.gpu.form_factor != "SXM":
+        return None
+    full_board = kind.gpus >= HGX_GPUS and kind.gpu.model in _SWITCHED_MODELS
+    return "nvswitch" if full_board else "nvlink"
+
+
+def has_model(question: Question, _: GpuPool, kind: Kind) -> bool:
+    """Whether the request names this GPU."""
+    return any(satisfies(kind.gpu, wanted) for wanted in question.wanted)
+
+
+def has_memory(question: Question, _: GpuPool, kind: Kind) -> bool:
+    """Whether the memory class is known and large enough."""
+    least = question.request.min_memory_gb or 0.0
+    return kind.gpu is not None and kind.gpu.memory_gb is not None and kind.gpu.memory_gb >= least
+
+
+def has_form_factor(question: Question, _: GpuPool, kind: Kind) -> bool:
+    """Whether the form factor is one of those asked for; ``HGX`` is a full board of SXM ones."""
+    if kind.gpu is None or kind.gpu.form_factor is None:
+        return False
+    asked = question.request.form_factors
+    return kind.gpu.form_factor in asked or (
+        "HGX" in asked and kind.gpu.form_factor == "SXM" and kind.gpus >= HGX_GPUS
+    )
+
+
+def has_interconnect(question: Question, pool: GpuPool, kind: Kind) -> bool:
+    """Whether the GPUs of a node are joined at least as well as asked."""
+    offered = interconnect(pool, kind)
+    asked = question.request.interconnect
+    return offered is not None and _SPEED.get(offered, -1) >= _SPEED.get(asked or "", len(_SPEED))
+
+
+def has_architecture(question: Question, _: GpuPool, kind: Kind) -> bool:
+    """Whether the processors run the job's image, as its author says and as earlier attempts showed."""
+    asked = question.request.architecture
+    if asked is not None and kind.architecture != asked:
+        return False
+    return kind.architecture not in question.history.excluded_architectures
+
+
+def _asks_architecture(question: Question) -> bool:
+    return question.request.architecture is not None or bool(question.history.excluded_architectures)
+
+
+_PROPERTIES: tuple[tuple[str, Callable[[Question], bool], Callable[[Question, GpuPool, Kind], bool]], ...] = (
+    ("model", lambda question: bool(question.wanted), has_model),
+    ("memory", lambda question: question.request.min_memory_gb is not None, has_memory),
+    ("form_factor", lambda question: bool(question.request.form_factors), has_form_factor),
+    ("interconnect", lambda question: question.request.interconnect is not None, has_interconnect),
+    ("architecture", _asks_architecture, has_architecture),
+)
+
+
+def stages(
+    question: Question, pool: GpuPool, kinds: Sequence[Kind]
+) -> tuple[dict[str, Stage], tuple[Kind, ...]]:
+    """Narrow the kinds of a pool down by every property that the request asks for.
+
+    :return: a stage for each property asked for, and the kinds that are left.
+    """
+    found: dict[str, Stage] = {}
+    left = tuple(kinds)
+    for name, asked, met in _PROPERTIES:
+        if asked(question):
+            passed = tuple(kind for kind in left if met(question, pool, kind))
+            found[name] = Stage(left, passed)
+            left = passed or left
+    return found, left

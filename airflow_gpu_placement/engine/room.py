@@ -1,0 +1,91 @@
+"""How many pods of a gang fit: on what is free, on what the pool can add, inside one zone or fabric."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_gpu_placement.engine.claims import worst_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_gpu_placement.engine.view import PoolView
+    from airflow_gpu_placement.model.signals import NodeCapacity
+
+
+class Room(NamedTuple):
+    """The best room for a gang.
+
+    :param now: pods that fit on what is free.
+    :param grown: pods that fit on that and on nodes that the pool can still add.
+    :param nodes: names of the nodes of the zone or fabric meant; ``None``: the gang may be anywhere.
+    """
+
+    now: int
+    grown: int
+    nodes: frozenset[str] | None = None
+
+
+def best_room(
+    view: PoolView,
+    nodes: Sequence[tuple[NodeCapacity, int]],
+    new_nodes: int,
+    unseen: Mapping[int, int],
+) -> Room:
+    """Find the best room on nodes with this many free GPUs each.
+
+    A gang that must stay together is counted inside each zone or fabric, never over their sum. A node whose
+    zone or fabric nothing tells is on one with itself alone. A node that the pool would add is in the pool's
+    zone
+    when the catalogue names it, and on no fabric that anybody knows.
+
+    :param new_nodes: nodes that the pool can add.
+    :param unseen: GPUs a pod -> pods of others that will land on some of these nodes.
+    """
+    gpus_per_node = view.question.gpus_per_node
+    new = [view.per_node or 0] * new_nodes
+    if not view.question.together:
+        return Room(*_both([gpus for _, gpus in nodes], new, gpus_per_node, unseen))
+    network = view.request.network
+    same_zone, same_fabric = network.same_zone, network.same_fabric
+    groups: dict[tuple[str | None, ...], list[tuple[NodeCapacity, int]]] = {}
+    for node, gpus in nodes:
+        groups.setdefault(_group(view, node, same_zone, same_fabric), []).append((node, gpus))
+    pool_zone = view.pool.place.zone
+    joins = None if same_fabric or pool_zone is None else (pool_zone,)
+    rooms = [
+        (
+            key,
+            members,
+            _both([gpus for _, gpus in members], new if key == joins else [], gpus_per_node, unseen),
+        )
+        for key, members in groups.items()
+    ]
+    if new and joins is not None and joins not in groups:
+        rooms.append((joins, [], _both([], new, gpus_per_node, unseen)))
+    if not rooms:
+        return Room(0, 0, frozenset())
+    wanted = view.question.pods
+
+    def badness(room: tuple[tuple[str | None, ...], object, tuple[int, int]]) -> tuple[Any, ...]:
+        key, _, (now, grown) = room
+        return now < wanted, grown < wanted, -min(now, wanted), -grown, tuple(map(str, key))
+
+    _, members, (now, grown) = min(rooms, key=badness)
+    return Room(now, grown, frozenset(node.name for node, _ in members))
+
+
+def _group(view: PoolView, node: NodeCapacity, same_zone: bool, same_fabric: bool) -> tuple[str | None, ...]:
+    zone = (node.zone or view.pool.place.zone) if same_zone else None
+    if (same_zone and not zone) or (same_fabric and not node.fabric):
+        return ("alone", node.name, "")
+    if not same_fabric:
+        return (zone,)
+    return (zone, node.fabric) if same_zone else (node.fabric,)
+
+
+def _both(
+    free: list[int], new: Sequence[int], gpus_per_node: int, unseen: Mapping[int, int]
+) -> tuple[int, int]:
+    now = worst_fit(free, gpus_per_node, unseen)
+    return now, worst_fit([*free, *new], gpus_per_node, unseen) if new else now

@@ -1,0 +1,101 @@
+"""A remote job that has not started: what it waits for, and when that is too long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from airflow_gpu_placement.engine.end_grade import end_grade
+from airflow_gpu_placement.engine.pod_evidence import ended, has_run, when
+from airflow_gpu_placement.model.outcome import Outcome, OutcomeKind
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.model.outcome import LossPolicy, Observation
+
+_UNSCHEDULED = {
+    "Unschedulable": "finds no node",
+    "SchedulingGated": "is held back by a scheduling gate",
+    "SchedulerError": "could not be scheduled because of an error of the scheduler",
+}
+
+
+def running(observation: Observation) -> Outcome:
+    """Say how a job goes on that has not ended, as far as anything is worth saying."""
+    job = observation.job
+    if job is not None and job.spec.suspend:
+        return Outcome(
+            kind=OutcomeKind.RUNNING, cause="Suspended", message="the Job is suspended and holds no GPUs"
+        )
+    for pod in observation.pods:
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False":
+                what = _UNSCHEDULED.get(condition.reason)
+                if what is not None:
+                    return Outcome(
+                        kind=OutcomeKind.RUNNING,
+                        cause=condition.reason,
+                        message=f"pod {pod.metadata.name} {what} ({condition.message})",
+                        pod=pod.metadata.name,
+                    )
+    return Outcome(kind=OutcomeKind.RUNNING)
+
+
+def pod_gone(observation: Observation) -> Outcome | None:
+    """Notice pods that vanished before they ended while their Job has not said anything yet."""
+    job = observation.job
+    if job is None or job.spec.suspend or job.status.active:
+        return None
+    gone = [pod for pod in observation.pods if pod.metadata.uid in observation.vanished and not ended(pod)]
+    if not gone or len(gone) < len(observation.pods):
+        return None
+    return Outcome(
+        kind=OutcomeKind.UNKNOWN,
+        cause="PodGone",
+        message=f"pod {gone[0].metadata.name} does not exist any more and nobody saw it end",
+        pod=gone[0].metadata.name,
+    )
+
+
+def in_time(
+    outcome: Outcome, observation: Observation, policy: LossPolicy, *, start_deadline_seconds: float | None
+) -> Outcome:
+    """End the wait for a start that takes longer than it may.
+
+    :param start_deadline_seconds: ``None``: any wait is borne.
+    """
+    if start_deadline_seconds is None or outcome.kind is not OutcomeKind.RUNNING:
+        return outcome
+    waited = _waited_seconds(observation)
+    if waited is None or waited <= start_deadline_seconds or any(has_run(pod) for pod in observation.pods):
+        return outcome
+    why = f": {outcome.message}" if outcome.message else ""
+    return msgspec.structs.replace(
+        outcome,
+        kind=OutcomeKind.INFRASTRUCTURE,
+        cause="StartTimeout",
+        message=(
+            f"the job has not started for {waited:.0f} s, "
+            f"longer than the {start_deadline_seconds:g} s allowed{why}"
+        ),
+        grade=end_grade(observation, policy),
+        never_started=True,
+    )
+
+
+def _waited_seconds(observation: Observation) -> float | None:
+    """Return for how long the job has waited: measured, else since it or its workload was created."""
+    if observation.waited_seconds is not None:
+        return observation.waited_seconds
+    if observation.now is None:
+        return None
+    times = [None if observation.job is None else observation.job.metadata.creation_timestamp]
+    workload = observation.workload
+    if workload is not None:
+        reserved = workload.condition("QuotaReserved")
+        times += [
+            workload.metadata.creation_timestamp,
+            None if reserved is None else reserved.last_transition_time,
+        ]
+    moments = [moment for text in times if (moment := when(text)) is not None]
+    return (observation.now - min(moments)).total_seconds() if moments else None

@@ -1,0 +1,69 @@
+"""A table as plain text, for logs: aligned columns, long cells wrapped."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GAP = "  "
+_NARROWEST = 8
+
+
+def text_table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str], width: int
+) -> str:
+    """Draw a table.
+
+    :param right: headings of columns whose cells stand to the right.
+    :param width: columns of text that the whole table may take.
+    """
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0 and max(widths) > _NARROWEST:
+        widest = widths.index(max(widths))
+        second = sorted(widths)[-2]
+        cut = min(excess, max(widths[widest] - max(second, _NARROWEST), 1))
+        widths[widest] -= cut
+        excess -= cut
+    layout = _GAP.join(
+        f"{{:{'>' if heading in right else '<'}{size}}}"
+        for heading, size in zip(headings, widths, strict=True)
+    )
+    wrapped: dict[tuple[str, int], list[str]] = {}
+    lines = [layout.format(*headings).rstrip(), _GAP.join("-" * size for size in widths)]
+    for row in rows:
+        lines += _row(row, widths, layout, wrapped)
+    return "\n".join(lines)
+
+
+def _row(
+    cells: Sequence[str], widths: list[int], layout: str, wrapped: dict[tuple[str, int], list[str]]
+) -> list[str]:
+    """Lay out one row; ``wrapped`` keeps long cells, of which many are repeated in every row."""
+    parts: list[list[str]] | None = None
+    for index, cell in enumerate(cells):
+        size = widths[index]
+        if len(cell) > size:
+            found = wrapped.get((cell, size))
+            if found is None:
+                found = wrapped[cell, size] = _wrap(cell, size)
+            parts = parts or [[other] for other in cells]
+            parts[index] = found
+    if parts is None:
+        return [layout.format(*cells).rstrip()]
+    return [layout.format(*line).rstrip() for line in zip_longest(*parts, fillvalue="")]
+
+
+def _wrap(cell: str, size: int) -> list[str]:
+    """Break a text between words, and a word that is too long anywhere."""
+    lines = [""]
+    for word in cell.split():
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if len(joined) <= size:
+            lines[-1] = joined
+        else:
+            lines += [word[start : start + size] for start in range(0, len(word), size)]
+    return lines if lines[0] else lines[1:]

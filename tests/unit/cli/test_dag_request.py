@@ -1,0 +1,120 @@
+"""The request of a task, from the DAG file alone."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_gpu_placement.cli.dag_request import request_of_task
+from airflow_gpu_placement.cli.doctor.check_dags import check_dags
+from airflow_gpu_placement.exceptions import RequestError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = """
+from __future__ import annotations
+
+from airflow.sdk import dag, task
+
+from airflow_gpu_placement.model.request import GpuRequest
+from airflow_gpu_placement.operators import GpuTrainingJobOperator
+
+FIXED = {"image": "i", "command": ["c"]}
+
+
+@dag(dag_id="llm", schedule=None, params={"gpus": 4})
+def training():
+    GpuTrainingJobOperator(
+        task_id="fixed", gpu=GpuRequest(gpus_per_node=8, models=("H100",)), profile="fastest", **FIXED
+    )
+    GpuTrainingJobOperator(
+        task_id="templated",
+        gpu={"gpus_per_node": "{{ params.gpus }}", "checkpoint": {"uri": "s3://b/{{ ds }}"}},
+        retries=0,
+        **FIXED,
+    )
+    GpuTrainingJobOperator(
+        task_id="of_the_run", gpu={"gpus_per_node": "{{ dag_run.conf['gpus'] }}"}, **FIXED
+    )
+    GpuTrainingJobOperator.partial(task_id="mapped_elsewhere", gpu={"nodes": 2}, **FIXED).expand(
+        arguments=[["a"], ["b"]]
+    )
+    GpuTrainingJobOperator.partial(task_id="mapped", **FIXED).expand(gpu=[{"nodes": 1}, {"nodes": 2}])
+
+    @task
+    def plain():
+        return {"nodes": 3}
+
+    GpuTrainingJobOperator(task_id="computed", gpu=plain(), **FIXED)
+
+
+training()
+"""
+
+
+@pytest.fixture(autouse=True)
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a bundle with one good and one broken DAG file."""
+    (tmp_path / "training.py").write_text(SOURCE)
+    (tmp_path / "broken.py").write_text("from airflow.sdk import dag\nraise ValueError('no good')\n")
+    local = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    bundles = [{"name": "here", "classpath": local, "kwargs": {"path": str(tmp_path)}}]
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(bundles))
+    monkeypatch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+    return tmp_path
+
+
+def test_a_request_object_is_taken_as_it_is() -> None:
+    """Only what the author wrote counts as given, so that flags can change the rest."""
+    found = request_of_task("llm", "fixed")
+    assert found == ({"gpus_per_node": 8, "models": ("H100",)}, "fastest")
+
+
+def test_templates_are_rendered_with_parameters_and_the_date() -> None:
+    """The defaults of the DAG's parameters are used, and the date of today."""
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    assert request_of_task("llm", "templated", ["here"]).gpu == {
+        "gpus_per_node": "4",
+        "checkpoint": {"uri": f"s3://b/{today}"},
+    }
+
+
+def test_a_mapped_task_with_one_request_is_read() -> None:
+    """What is the same for every map index is known without a run."""
+    assert request_of_task("llm", "mapped_elsewhere") == ({"nodes": 2}, None)
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "want"),
+    [
+        pytest.param("llm", "of_the_run", "'dag_run' is undefined", id="a template of the run"),
+        pytest.param("llm", "mapped", "differs from one map index to the next", id="mapped over gpu"),
+        pytest.param("llm", "computed", "known in a run only", id="the result of another task"),
+        pytest.param("llm", "plain", "has no argument gpu", id="another kind of task"),
+        pytest.param("llm", "fixd", "has no task 'fixd'; did you mean 'fixed'", id="a misspelt task"),
+        pytest.param("lm", "fixed", "no DAG 'lm'; did you mean 'llm'.*broken.py.*no good", id="no such DAG"),
+    ],
+)
+def test_what_is_not_known_outside_of_a_run_is_refused(dag_id: str, task_id: str, want: str) -> None:
+    """The message says what to do instead."""
+    with pytest.raises(RequestError, match=want):
+        request_of_task(dag_id, task_id)
+
+
+def test_an_unknown_bundle_is_refused() -> None:
+    """A misspelt bundle is not silently the same as none."""
+    with pytest.raises(RequestError, match="no DAG bundle 'her'; did you mean 'here'"):
+        request_of_task("llm", "fixed", ["her"])
+
+
+def test_a_task_that_is_never_retried_is_found_and_its_mending_works(bundle: Path) -> None:
+    """The line that is told, written into the file, takes the finding away."""
+    (finding,) = check_dags()
+    assert (finding.id, finding.fix) == ("RetriesZero", "retries=5")
+    assert finding.where == f"task llm.templated in {bundle / 'training.py'}"
+    (bundle / "training.py").write_text(SOURCE.replace("retries=0", finding.fix))
+    assert check_dags() == []
