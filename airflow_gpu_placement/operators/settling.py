@@ -38,6 +38,9 @@ _ERRORS: dict[OutcomeKind, type[RemoteJobError]] = {
     OutcomeKind.CANCELLED: RemoteJobCancelled,
 }
 
+_SILENT = frozenset({"NodeLost", "NodeGone", "ClusterSilent", "ClusterUnreachable"})
+"""Causes after which no proof of the end can be had now; the silence itself was waited for already."""
+
 
 async def settle(
     outcome: Outcome,
@@ -70,8 +73,7 @@ async def settle(
         log.info("Remote job %s in pool %s succeeded", known.job_name, known.pool)
         return
     if outcome.grade is not EndGrade.CONFIRMED:
-        # A node that fell silent gives no proof while it is silent, and its silence was waited for already.
-        wait = LOOK_SECONDS if outcome.nodes else settings.fence_timeout_seconds
+        wait = LOOK_SECONDS if outcome.cause in _SILENT else settings.fence_timeout_seconds
         grade = await withdraw_attempt(known, pool=None, open_cluster=open_on_worker, timeout_seconds=wait)
         ended = msgspec.structs.replace(ended, grade=grade)
         memory.write(remember(memory.read(), ended))
