@@ -21,16 +21,16 @@ help: ## what there is
 setup: $(READY) ## the Python environment, from the lock file
 
 $(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml
-	@python="$$($(FIND_PYTHON))"; \
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then rm -rf $(VENV); python="$$($(FIND_PYTHON))"; \
 	echo "Python environment in $(VENV) with $$($$python --version), about a minute the first time"; \
-	"$$python" -m venv --clear $(VENV) || { echo "python -m venv does not work; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	"$$python" -m venv $(VENV) || { rm -rf $(VENV); echo "python -m venv does not work; on Debian: apt-get install python3-venv" >&2; exit 1; }; fi
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
 	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --offline -e .
 	@touch $@
 
 demo: $(READY) ## a training job loses its node and goes on elsewhere, on a local fleet (KEEP=1 leaves it up)
-	@$(BIN)/python -m demo
+	@$(BIN)/python -m lab.demo
 
 test: lint unit servers ## everything that CI runs
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from airflow.sdk import dag
 
-from airflow_gpu_placement.operators import GpuTrainingJobOperator
+from airflow_gpu_placement import GpuTrainingJobOperator
 
 
 @dag(

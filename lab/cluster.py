@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import http.client
 import json
 import sys
@@ -84,8 +83,7 @@ class RunningCluster:
         for node in self.spec.all_nodes():
             self._prepare_node(node)
             self._start_node(node.name)
-        namespace = await self._read_when_ready("/api/v1/namespaces/kube-system")
-        self.uid = namespace["metadata"]["uid"]
+        await self.servers[controlplane.API_SERVER].until(self._has_uid)
         await self.nodes_ready(list(self.nodes))
         self._progress(f"{name}: {len(self.nodes)} nodes are ready")
 
@@ -101,16 +99,21 @@ class RunningCluster:
         await server.until(lambda: self._answers("/readyz"))
 
     def _answers(self, path: str) -> bool:
-        try:
-            self.api.get(path)
-        except (LabApiError, OSError, http.client.HTTPException):
-            return False
-        return True
+        return self._try_read(path) is not None
 
-    async def _read_when_ready(self, path: str) -> Any:
-        """Read an object that the API server makes itself soon after its start."""
-        await self.servers[controlplane.API_SERVER].until(lambda: self._answers(path))
-        return await asyncio.to_thread(self.api.get, path)
+    def _try_read(self, path: str) -> Any:
+        """Return what the API server answers, ``None`` while it does not."""
+        try:
+            return self.api.get(path)
+        except (LabApiError, OSError, http.client.HTTPException):
+            return None
+
+    def _has_uid(self) -> bool:
+        """Read the uid of the namespace that the API server makes itself soon after its start."""
+        namespace = self._try_read("/api/v1/namespaces/kube-system")
+        if namespace is not None:
+            self.uid = namespace["metadata"]["uid"]
+        return bool(self.uid)
 
     async def stop_api_server(self) -> None:
         """Kill the API server, as a crash does."""
@@ -161,12 +164,14 @@ class RunningCluster:
             await self.nodes[name].until(lambda name=name: self._is_node_ready(name))  # type: ignore[misc]  # default binds the loop variable
 
     def _is_node_ready(self, name: str) -> bool:
-        with contextlib.suppress(LabApiError, OSError, http.client.HTTPException):
-            node = self.api.get(f"/api/v1/nodes/{name}")
-            return node_is_ready(node) and not any(
+        node = self._try_read(f"/api/v1/nodes/{name}")
+        return (
+            node is not None
+            and node_is_ready(node)
+            and not any(
                 taint["key"].startswith("node.kubernetes.io/") for taint in node["spec"].get("taints", ())
             )
-        return False
+        )
 
     def _node(self, name: str) -> Component:
         if name not in self.nodes:

@@ -21,7 +21,7 @@ from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import remember
 from airflow_gpu_placement.model.attempt import AttemptPhase
 from airflow_gpu_placement.model.outcome import EndGrade, NextAction, OutcomeKind
-from airflow_gpu_placement.operators.sweep import withdraw_attempt
+from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, withdraw_attempt
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.hooks.memory import TaskMemory
@@ -37,6 +37,9 @@ _ERRORS: dict[OutcomeKind, type[RemoteJobError]] = {
     OutcomeKind.CONFIGURATION: RemoteJobMisconfigured,
     OutcomeKind.CANCELLED: RemoteJobCancelled,
 }
+
+_SILENT = frozenset({"NodeLost", "NodeGone", "ClusterSilent", "ClusterUnreachable"})
+"""Causes after which no proof of the end can be had now; the silence itself was waited for already."""
 
 
 async def settle(
@@ -75,9 +78,8 @@ async def settle(
         log.info("Remote job %s in pool %s succeeded", known.job_name, known.pool)
         return
     if outcome.grade is not EndGrade.CONFIRMED:
-        grade = await withdraw_attempt(
-            known, pool=None, open_cluster=open_on_worker, timeout_seconds=settings.fence_timeout_seconds
-        )
+        wait = LOOK_SECONDS if outcome.cause in _SILENT else settings.fence_timeout_seconds
+        grade = await withdraw_attempt(known, pool=None, open_cluster=open_on_worker, timeout_seconds=wait)
         ended = msgspec.structs.replace(ended, grade=grade)
         memory.write(remember(memory.read(), ended))
         if grade is EndGrade.UNKNOWN:

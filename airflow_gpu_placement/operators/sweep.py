@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SETTLED = frozenset({EndGrade.CONFIRMED, EndGrade.ASSERTED})
-_LOOK_SECONDS = 2.0
-"""Time for one more look at a remote job whose end was waited for already."""
+LOOK_SECONDS = 2.0
+"""Time for one look at a remote job whose end cannot be waited for."""
 
 
 class Swept(NamedTuple):
@@ -65,7 +65,7 @@ async def sweep(
     largest_fence = 0
     open_ends = [known for known in record.attempts if known.attempt_id != attempt_id and _may_run(known)]
     for known in open_ends:
-        wait = _LOOK_SECONDS if known.phase is AttemptPhase.ENDED else timeout_seconds
+        wait = LOOK_SECONDS if known.phase is AttemptPhase.ENDED else timeout_seconds
         grade = await withdraw_attempt(
             known, pool=pools.get(known.pool), open_cluster=open_cluster, timeout_seconds=wait
         )

@@ -197,7 +197,7 @@ class Workspace:
         address = urlsplit(self.cluster.server)
         context = ssl.create_default_context(cafile=str(self.cluster.ca_file))
         port = address.port
-        connection = http.client.HTTPSConnection(address.hostname or "", port, timeout=60, context=context)
+        connection = http.client.HTTPSConnection(address.hostname or "", port, timeout=150, context=context)
         headers = {"Authorization": f"Bearer {self.cluster.api.token}"}
         try:
             connection.request("GET", f"{path}?{urlencode(params)}", headers=headers)

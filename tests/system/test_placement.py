@@ -38,7 +38,19 @@ def no_leaks(gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str) -> I
         deadline_seconds=30,
         finished_is_leak=False,
     )
+    leaks += [f"processes on node {name}: {pids}" for name, pids in containers_of(gpu_fleet).items()]
     assert not leaks
+
+
+def containers_of(lab: Lab, timeout_seconds: float = 10) -> dict[str, list[int]]:
+    """Return the processes of each node beside its agent, those that are still there after a while."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        running = {node.name: node.pids() for cluster in lab.clusters for node in cluster.nodes}
+        left = {name: pids for name, pids in running.items() if len(pids) > 1}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.2)
 
 
 def jobs_of(lab: Lab, dag_id: str) -> list[dict[str, Any]]:
