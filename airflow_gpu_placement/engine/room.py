@@ -65,6 +65,9 @@ def best_room(
         rooms.append((joins, [], _both([], new, gpus_per_node, unseen)))
     if not rooms:
         return Room(0, 0, frozenset())
+    if len(rooms) == 1:
+        _, members, (now, grown) = rooms[0]
+        return Room(now, grown, frozenset([node.name for node, _ in members]))
     wanted = view.question.pods
 
     def badness(room: tuple[tuple[str | None, ...], object, tuple[int, int]]) -> tuple[Any, ...]:

@@ -125,7 +125,7 @@ def _move(facts: Facts, lost: AttemptRecord, following: AttemptRecord) -> Move:
         from_pool=lost.pool,
         to_pool=following.pool,
         processes_killed=facts.power_off.processes,
-        node_grace_seconds=_pool(facts, lost).node_grace_seconds,
+        node_grace_seconds=_pool(facts, lost).loss.node_grace_seconds,
         suspected_seconds=None if suspected is None else after(suspected),
         lost_seconds=after(noticed),
         next_job_seconds=after(following.started_at),
@@ -153,7 +153,7 @@ def _pool(facts: Facts, attempt: AttemptRecord) -> GpuPool:
 def _cost(facts: Facts, attempt: AttemptRecord) -> Cost:
     decision = facts.decisions[attempt.fence]
     gpus = int(decision.request["nodes"]) * int(decision.request["gpus_per_node"])
-    price = _pool(facts, attempt).gpu_hour_usd
+    price = _pool(facts, attempt).price.gpu_hour_usd
     if attempt.started_at is None or attempt.ended_at is None:
         raise NothingMovedError(f"try {attempt.try_number} in {attempt.pool} has not ended")
     seconds = (attempt.ended_at - attempt.started_at).total_seconds()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.decision import Decision, History
-from airflow_gpu_placement.model.outcome import OutcomeKind
+from airflow_gpu_placement.model.outcome import LossPolicy, OutcomeKind
 from airflow_gpu_placement.model.request import GpuRequest
 from lab.demo.facts import Facts, LogLine, PowerOff, SavedEpoch
 from tests.unit.engine.builders import decide, pool, seen, signals
@@ -15,8 +15,8 @@ START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 NODE = "us-1"
 A100_USD, H100_USD = 5.0, 6.0
 POOLS = (
-    pool("us", gpu_hour_usd=A100_USD, node_grace_seconds=6.0),
-    pool("eu", gpu_hour_usd=H100_USD, node_grace_seconds=6.0),
+    pool("us", gpu_hour_usd=A100_USD, loss=LossPolicy(node_grace_seconds=6.0)),
+    pool("eu", gpu_hour_usd=H100_USD, loss=LossPolicy(node_grace_seconds=6.0)),
 )
 
 

@@ -22,10 +22,10 @@ def test_the_catalogue_can_be_read_and_holds_the_published_prices(tmp_path: Path
     published = fleet.node_hour_usd()
     assert sorted(pools) == sorted(published)
     for name, pool in pools.items():
-        assert pool.gpu_hour_usd == pytest.approx(published[name] / 8)
-        assert pool.price_source == fleet.PRICE_SOURCE
-        assert pool.node_grace_seconds == fleet.NODE_GRACE_SECONDS
-    assert (pools["us-a100"].cluster_uid, pools["eu-h100"].cluster_uid) == ("uid-us", "uid-eu")
+        assert pool.price.gpu_hour_usd == pytest.approx(published[name] / 8)
+        assert pool.price.source == fleet.PRICE_SOURCE
+        assert pool.loss.node_grace_seconds == fleet.NODE_GRACE_SECONDS
+    assert (pools["us-a100"].cluster.uid, pools["eu-h100"].cluster.uid) == ("uid-us", "uid-eu")
     assert published["us-l4"] < published["us-a100"] < published["eu-h100"]
 
 
@@ -40,7 +40,7 @@ def test_every_pool_selects_a_node_of_the_fleet(tmp_path: Path) -> None:
     }
     for pool in load(path).pools:
         wanted = pool.node_selector.items()
-        assert any(wanted <= found.items() for found in labels[pool.kubernetes_conn_id])
+        assert any(wanted <= found.items() for found in labels[pool.cluster.kubernetes_conn_id])
 
 
 def test_the_prices_carry_their_source_and_licence() -> None:

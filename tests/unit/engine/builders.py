@@ -12,12 +12,12 @@ from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import Decision, History, PoolVerdict, Setting
 from airflow_gpu_placement.model.kube import Node, Pod
 from airflow_gpu_placement.model.pool import ClusterRef, DeclaredGpu, GpuPool, Growth, Place, Price
+from airflow_gpu_placement.model.request import GpuRequest
 from airflow_gpu_placement.model.signals import Claim, GapKind, NodeCapacity, PoolSignals, SignalGap, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_gpu_placement.model.request import GpuRequest
 
 NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -194,3 +194,21 @@ def verdict_of(decision: Decision, name: str = "p") -> PoolVerdict:
 def codes(decision: Decision, name: str = "p") -> list[str]:
     """Return the reason codes of a pool, worst first."""
     return [reason.code.value for reason in verdict_of(decision, name).reasons]
+
+
+def judged(
+    request: dict[str, Any],
+    *nodes: Any,
+    setting: Setting | None = None,
+    history: History | None = None,
+    seen_as: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Decision:
+    """Decide about one pool that has these nodes."""
+    return decide(
+        GpuRequest(**request),
+        [pool(**fields)],
+        signals("p", *(nodes or (seen(),)), **(seen_as or {})),
+        setting=setting,
+        history=history,
+    )
