@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_gpu_placement.model.attempt import AttemptRecord
-    from airflow_gpu_placement.model.decision import PoolVerdict
     from airflow_gpu_placement.model.pool import GpuPool
 
 ANY_MODEL = "*"
@@ -108,9 +107,3 @@ def _hours(attempt: AttemptRecord) -> float | None:
 
 def _ended(attempt: AttemptRecord) -> tuple[float, str]:
     return (0.0 if attempt.ended_at is None else attempt.ended_at.timestamp()), attempt.attempt_id
-
-
-def only_model(verdict: PoolVerdict) -> str | None:
-    """Return the canonical model that a job in this pool runs on; ``None``: unknown, or one of several."""
-    names = {words.split()[0] for words in (verdict.gpu or "").split(", ") if words}
-    return names.pop() if len(names) == 1 else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_gpu_placement.engine.gpu_models import satisfies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from airflow_gpu_placement.engine.question import Question
     from airflow_gpu_placement.model.pool import GpuIdentity, GpuPool
@@ -108,18 +108,27 @@ _PROPERTIES: tuple[tuple[str, Callable[[Question], bool], Callable[[Question, Gp
 )
 
 
+Narrowing = tuple[tuple[Kind, ...], str | None]
+"""All that narrowing looks at in a pool: its kinds of node, and the interconnect that is declared."""
+
+
 def stages(
-    question: Question, pool: GpuPool, kinds: Sequence[Kind]
+    question: Question, pool: GpuPool, kinds: tuple[Kind, ...]
 ) -> tuple[dict[str, Stage], tuple[Kind, ...]]:
     """Narrow the kinds of a pool down by every property that the request asks for.
 
     :return: a stage for each property asked for, and the kinds that are left.
     """
+    key = (kinds, pool.gpu.interconnect)
+    known = question.narrowed.get(key)
+    if known is not None:
+        return known
     found: dict[str, Stage] = {}
-    left = tuple(kinds)
+    left = kinds
     for name, asked, met in _PROPERTIES:
         if asked(question):
             passed = tuple(kind for kind in left if met(question, pool, kind))
             found[name] = Stage(left, passed)
             left = passed or left
+    question.narrowed[key] = (found, left)
     return found, left

@@ -13,6 +13,7 @@ from airflow_gpu_placement.model.money import EgressRoute
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from airflow_gpu_placement.engine.matching import Kind, Narrowing, Stage
     from airflow_gpu_placement.model.decision import History, Setting
     from airflow_gpu_placement.model.pool import GpuIdentity
     from airflow_gpu_placement.model.request import GpuRequest
@@ -36,6 +37,8 @@ class Question:
         self.gpus_per_node = request.gpus_per_node
         self.pods = request.nodes
         self.total_gpus = request.total_gpus
+        self.narrowed: dict[Narrowing, tuple[dict[str, Stage], tuple[Kind, ...]]] = {}
+        """What was found out about the same kinds of node in another pool."""
         self._runtimes: dict[GpuIdentity, float | None] = {}
         self._routes: dict[tuple[str, str], EgressRoute] = {}
 

@@ -48,6 +48,9 @@ def best_room(
         return Room(*_both([gpus for _, gpus in nodes], new, gpus_per_node, unseen))
     network = view.request.network
     same_zone, same_fabric = network.same_zone, network.same_fabric
+    if not new and _all_in_one(view, nodes, same_zone, same_fabric):
+        both = _both([gpus for _, gpus in nodes], new, gpus_per_node, unseen)
+        return Room(*both, frozenset([node.name for node, _ in nodes]))
     groups: dict[tuple[str | None, ...], list[tuple[NodeCapacity, int]]] = {}
     for node, gpus in nodes:
         groups.setdefault(_group(view, node, same_zone, same_fabric), []).append((node, gpus))
@@ -76,6 +79,20 @@ def best_room(
 
     _, members, (now, grown) = min(rooms, key=badness)
     return Room(now, grown, frozenset(node.name for node, _ in members))
+
+
+def _all_in_one(
+    view: PoolView, nodes: Sequence[tuple[NodeCapacity, int]], same_zone: bool, same_fabric: bool
+) -> bool:
+    """Whether all nodes are known to be in the one zone or on the one fabric, as they mostly are."""
+    if not nodes:
+        return False
+    first = nodes[0][0]
+    if same_fabric and (not first.fabric or any([node.fabric != first.fabric for node, _ in nodes])):
+        return False
+    default = view.pool.place.zone
+    zone = first.zone or default
+    return not same_zone or (bool(zone) and all([(node.zone or default) == zone for node, _ in nodes]))
 
 
 def _group(view: PoolView, node: NodeCapacity, same_zone: bool, same_fabric: bool) -> tuple[str | None, ...]:

@@ -79,16 +79,14 @@ class PoolView:
         if self.signals is None or self.signals.gap is not None:
             return ()
         pool = self.pool
-        kinds: dict[tuple[GpuIdentity | None, str | None, int], Kind] = {}
         found = []
+        kind, of_gpu, of_architecture, of_size = None, None, None, -1
         for node in self.signals.nodes:
-            key = (node.gpu, node.architecture, node.capacity)
-            kind = kinds.get(key)
-            if kind is None:
-                kind = Kind(
-                    effective_gpu(pool, node.gpu), pool.architecture or node.architecture, node.capacity
-                )
-                kinds[key] = kind
+            # Most neighbours are alike, and comparing them is cheaper than looking their kind up.
+            alike = node.capacity == of_size and node.architecture == of_architecture and node.gpu == of_gpu
+            if kind is None or not alike:
+                of_gpu, of_architecture, of_size = node.gpu, node.architecture, node.capacity
+                kind = Kind(effective_gpu(pool, of_gpu), pool.architecture or of_architecture, of_size)
             found.append(Offered(node, kind))
         return tuple(found)
 
@@ -101,8 +99,7 @@ class PoolView:
     def kinds(self) -> tuple[Kind, ...]:
         """Different kinds of node; what the catalogue says of one when none was seen."""
         if self.nodes:
-            # The same kind is the same object for all its nodes, save where the catalogue makes two equal.
-            distinct = {id(one.kind): one.kind for one in self.nodes}
+            distinct = {id(one.kind): one.kind for one in self.nodes}  # neighbours share theirs
             return tuple(dict.fromkeys(distinct.values()))
         return (Kind(self.declared, self.pool.architecture, self.pool.gpu.per_node or 0),)
 
@@ -157,7 +154,9 @@ class PoolView:
     def allowed(self) -> tuple[NodeCapacity, ...]:
         """List the matching nodes that history does not exclude."""
         excluded = self.excluded
-        return tuple(one.node for one in self.matching if one.node.name not in excluded)
+        if not excluded:
+            return tuple([one.node for one in self.matching])
+        return tuple([one.node for one in self.matching if one.node.name not in excluded])
 
     @lazy
     def unseen_gpus(self) -> int:

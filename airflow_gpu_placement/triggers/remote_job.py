@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -88,6 +90,8 @@ class RemoteJobTrigger(BaseTrigger):
 
         :param open_cluster: gives a client of the cluster, with credentials read anew.
         """
+        # The client library takes long to load, and other triggers share this event loop.
+        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.watch.follow")
         from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
         from airflow_gpu_placement.watch.follow import follow
         from airflow_gpu_placement.watch.store import JobRef

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.exceptions import ClusterError, Forbidden, NotFound
 from airflow_gpu_placement.watch.position import LogPosition
-from airflow_gpu_placement.watch.ranks import TRAINING_CONTAINER, rank_of, training_state
+from airflow_gpu_placement.watch.ranks import TRAINING_CONTAINER, index_of, rank_of, training_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,14 +41,14 @@ class JobLogs:
 
     def update(self, observation: Observation) -> None:
         """Begin to stream pods that have started, and pass on what became of the others."""
-        several = observation.job is not None and (observation.job.spec.completions or 1) > 1
         for pod in observation.pods:
             uid, state = pod.metadata.uid, training_state(pod)
             if uid in self._pods:
                 self._pods[uid].ended = state is not None and state.terminated is not None
                 self._pods[uid].vanished = uid in observation.vanished
             elif state is not None and state.waiting is None and uid not in observation.vanished:
-                prefix = f"[rank {rank_of(pod)}] " if several else ""
+                index = index_of(pod)  # the pod tells it itself: the Job may come through its stream later
+                prefix = "" if index is None else f"[rank {index}] "
                 log = self._pods[uid] = _PodLog(self._watch, pod, prefix, self._report)
                 log.ended = state.terminated is not None
                 self._tasks[uid] = asyncio.create_task(log.run(), name=f"log of {pod.metadata.name}")

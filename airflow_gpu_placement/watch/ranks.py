@@ -11,10 +11,15 @@ TRAINING_CONTAINER = "training"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
+def index_of(pod: Pod) -> int | None:
+    """Return the index of a pod in its gang; ``None``: it is the only pod of its job."""
+    text = pod.metadata.annotations.get(_INDEX) or pod.metadata.labels.get(_INDEX) or ""
+    return int(text) if text.isdecimal() else None
+
+
 def rank_of(pod: Pod) -> int:
     """Return the rank of a pod; 0 for the only pod of a job without indexes."""
-    text = pod.metadata.annotations.get(_INDEX) or pod.metadata.labels.get(_INDEX) or ""
-    return int(text) if text.isdecimal() else 0
+    return index_of(pod) or 0
 
 
 def training_state(pod: Pod) -> ContainerState | None:

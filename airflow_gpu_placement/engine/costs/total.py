@@ -40,9 +40,10 @@ def cost_of(basis: Basis) -> Cost:
 def _estimates(basis: Basis) -> dict[str, Estimate]:
     view, known = basis.view, basis.estimates
     found = known._asdict()
-    for name, price in (("gpu_hour_usd", view.cash_price), ("rank_gpu_hour_usd", view.rank_price)):
-        if price is not None:
-            found[name] = Estimate(value=price, source=view.pool.price.source or "given")
+    if view.cash_price is not None:
+        found["gpu_hour_usd"] = Estimate(value=view.cash_price, source=view.pool.price.source or "given")
+    if view.rank_price is not None and view.rank_price != view.cash_price:
+        found["rank_gpu_hour_usd"] = Estimate(value=view.rank_price, source="given")
     for move in basis.moves:
         found[f"usd_per_gib:{move.what}"] = Estimate(value=move.route.usd_per_gib, source=move.route.origin)
         found[f"gbps:{move.what}"] = Estimate(value=move.route.gbps, source=move.route.origin)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from airflow_gpu_placement.model.attempt import TaskRecord
+from airflow_gpu_placement.model.pool import Price
 from lab.demo.figures import NothingMovedError, figures_of
 from tests.unit.demo.stories import A100_USD, H100_USD, NODE, facts
 
@@ -48,7 +49,7 @@ def test_an_unknown_price_leaves_the_total_unknown() -> None:
     """A sum without one of its parts would look like a price."""
     story = facts()
     decision = story.decisions[2]
-    pools = tuple(msgspec.structs.replace(pool, gpu_hour_usd=None) for pool in decision.pools)
+    pools = tuple(msgspec.structs.replace(pool, price=Price()) for pool in decision.pools)
     unpriced = {**story.decisions, 2: msgspec.structs.replace(decision, pools=pools)}
     figures = figures_of(msgspec.structs.replace(story, decisions=unpriced))
     assert (figures.costs[0].usd is None, figures.costs[1].usd, figures.total_usd) == (False, None, None)

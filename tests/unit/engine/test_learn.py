@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_gpu_placement.engine.learn import learn, only_model
+from airflow_gpu_placement.engine.learn import learn
 from airflow_gpu_placement.model.attempt import AttemptRecord
-from airflow_gpu_placement.model.decision import PoolVerdict
 from airflow_gpu_placement.model.outcome import OutcomeKind
 from airflow_gpu_placement.model.pool import CapacityType
-from airflow_gpu_placement.model.reasons import Verdict
 from tests.unit.engine.builders import NOW, pool
 
 POOL = pool(interruptions_per_gpu_hour=0.001)
@@ -91,17 +89,3 @@ def test_a_pool_that_was_never_used_has_nothing_learnt() -> None:
     spot = pool("spot", capacity_type=CapacityType.SPOT)
     found = learn([], [attempt(gpus=None)], [POOL, spot], now=NOW)
     assert found.interruptions_per_gpu_hour == {}
-
-
-@pytest.mark.parametrize(
-    ("gpu", "want"),
-    [
-        ("H100 80 GB SXM", "H100"),
-        ("A100 40 GB, A100 80 GB", "A100"),
-        ("A100 40 GB, H100", None),
-        (None, None),
-    ],
-)
-def test_an_attempt_has_a_model_when_its_pool_has_one(gpu: str | None, want: str | None) -> None:
-    """With two of them nobody knows on which it ran."""
-    assert only_model(PoolVerdict(pool="p", verdict=Verdict.FIT, gpu=gpu)) == want
