@@ -11,7 +11,7 @@ FIND_PYTHON := for p in $${PYTHON:-} python3 python3.13 python3.12 python3.11; d
 	done; echo "No Python 3.11, 3.12 or 3.13 was found on PATH. Install one (Debian: apt-get install python3 python3-venv), or say which: make PYTHON=/path/to/python3.11 ..." >&2; exit 1
 
 PYTEST := $(BIN)/python -m pytest
-UNIT := tests/unit tests/property
+UNIT := tests/unit tests/property tests/cases
 
 .PHONY: help setup demo test test-fast lint unit servers lock clean
 
@@ -47,7 +47,7 @@ unit: $(READY)
 
 servers: $(READY)
 	@$(BIN)/python -m lab build
-	@$(PYTEST) tests --ignore tests/unit --ignore tests/property
+	@$(PYTEST) tests --ignore tests/unit --ignore tests/property --ignore tests/cases
 
 lock: ## resolve the lock files anew
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url requirements/bootstrap.in -o requirements/bootstrap.txt
