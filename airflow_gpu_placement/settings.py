@@ -28,7 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_catalog_path() -> Path:
-    """Name the place of the catalogue when the configuration does not: beside ``airflow.cfg``."""
+    """Name the place of the catalogue when the configuration does not: beside the DAG folder."""
     return Path(conf.get("core", "dags_folder")).parent / "gpu_placement.yaml"
 
 

@@ -44,6 +44,14 @@ class WatchEvent(msgspec.Struct, frozen=True):
     type: str
     object: msgspec.Raw
 
+    @property
+    def resource_version(self) -> str:
+        """Version that the watch has reached.
+
+        A bookmark tells nothing else: it is an empty object of its kind, whose required lists are ``null``.
+        """
+        return msgspec.json.decode(self.object, type=_Named).metadata.resource_version
+
 
 class _Named(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()

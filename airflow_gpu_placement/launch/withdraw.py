@@ -155,8 +155,11 @@ class _Withdrawal:
                     pods_path(self._namespace), query, idle_timeout_seconds=_IDLE_SECONDS
                 )
                 async for event in events:
-                    self._note(event.type, msgspec.json.decode(event.object, type=Pod))
-            except ClusterError as error:
+                    if event.type == "BOOKMARK":
+                        self._version = event.resource_version
+                    else:
+                        self._note(event.type, msgspec.json.decode(event.object, type=Pod))
+            except (ClusterError, msgspec.MsgspecError) as error:
                 logger.info("pods of job %s: %s", self._job_name, error)
                 await asyncio.sleep(_POLL_SECONDS)
                 with contextlib.suppress(ClusterError):
@@ -212,8 +215,6 @@ class _Withdrawal:
 
     def _note(self, kind: str, pod: Pod) -> None:
         self._version = pod.metadata.resource_version
-        if kind == "BOOKMARK":
-            return
         self._pods[pod.metadata.uid] = pod
         if kind == "DELETED":
             self._vanished.add(pod.metadata.uid)

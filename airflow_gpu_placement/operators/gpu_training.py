@@ -18,7 +18,7 @@ from airflow_gpu_placement.hooks.memory import TaskStateMemory, recall
 from airflow_gpu_placement.model.outcome import Outcome
 from airflow_gpu_placement.operators.placing import Launched, Placing, Waiting
 from airflow_gpu_placement.operators.settling import result_of, settle
-from airflow_gpu_placement.operators.sweep import withdraw_attempt
+from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, withdraw_attempt
 from airflow_gpu_placement.policies.retry import GpuRetryPolicy
 from airflow_gpu_placement.settings import load_settings
 from airflow_gpu_placement.triggers.pause import PauseTrigger
@@ -133,8 +133,20 @@ class GpuTrainingJobOperator(BaseOperator):
         :raises RemoteJobError: the job ended without success.
         """
         if event is None or event.get("kind") != "ended":
-            raise GpuPlacementError(f"the trigger brought no outcome but {event!r}")
+            self._withdraw_unwatched(context)
+            raise GpuPlacementError(
+                f"the remote job is withdrawn, as its watch brought no outcome: {event!r}"
+            )
         return self._end(context, msgspec.convert(event["outcome"], Outcome))
+
+    def _withdraw_unwatched(self, context: Context) -> None:
+        """Leave nothing running that nobody watches; the next try starts from the newest checkpoint."""
+        memory = TaskStateMemory(context["task_state_store"])
+        known = recall(memory.read(), str(context["ti"].id))
+        if known is not None:
+            asyncio.run(
+                withdraw_attempt(known, pool=None, open_cluster=open_on_worker, timeout_seconds=LOOK_SECONDS)
+            )
 
     def on_kill(self) -> None:
         """Withdraw the remote job when the task is killed while a worker waits for it."""

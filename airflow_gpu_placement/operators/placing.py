@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,13 +17,16 @@ from airflow_gpu_placement.cycle import decide
 from airflow_gpu_placement.engine.explain import details, line, table_text
 from airflow_gpu_placement.engine.history import history_of
 from airflow_gpu_placement.engine.learn import learn
-from airflow_gpu_placement.exceptions import NoPoolFits, RequestError
+from airflow_gpu_placement.exceptions import ClusterError, NoPoolFits
 from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, scan
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, remember
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import Attempt, AttemptPhase, AttemptRecord, TaskRecord
+from airflow_gpu_placement.operators.arguments import check_arguments
+from airflow_gpu_placement.operators.decision_size import shortened
 from airflow_gpu_placement.operators.identity import logical_task, team_of
+from airflow_gpu_placement.operators.refusal import refused
 from airflow_gpu_placement.operators.request import parse_request
 from airflow_gpu_placement.operators.resuming import begin, checkpoint_region, gpu_model_of
 from airflow_gpu_placement.operators.sweep import sweep
@@ -40,10 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RESUME_MODES = ("auto", "always", "never")
 DECISION_KEY = "gpu_placement.decision"
-MAX_DECISION_BYTES = 60_000
-"""Airflow's task state store is made for values up to 64 kB."""
 
 
 class Launched(NamedTuple):
@@ -82,8 +84,7 @@ class Placing:
         :raises RequestError: the request or an argument cannot be read or satisfied.
         :raises CatalogError: the catalogue is missing or wrong, or does not tell who pays.
         """
-        if operator.resume not in RESUME_MODES:
-            raise RequestError(f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}")
+        check_arguments(operator)
         ti = context["ti"]
         store = context["task_state_store"]
         catalog = load(settings.catalog, settings.catalog_overlay)
@@ -137,6 +138,8 @@ class Placing:
             open_cluster=open_on_worker,
             timeout_seconds=self.settings.fence_timeout_seconds,
         )
+        # The client library takes a second to load, which is not the clusters' time.
+        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.clusters.connect")
         # 2. Decide on one snapshot, and on where the newest checkpoint of earlier attempts is.
         found = self._checkpoints(swept.record) if swept.record.attempts else None
         decision = await decide(
@@ -167,7 +170,9 @@ class Placing:
 
     def _nowhere(self, decision: Decision, record: TaskRecord) -> Waiting:
         self._keep(decision, record.last_fence + 1)
-        self.memory.write(record)
+        # A generation begins with a launch, not with each look while the task waits.
+        generation = self.memory.read().generation
+        self.memory.write(msgspec.structs.replace(record, generation=generation))
         explanation = details(decision)
         if decision.never:
             raise NoPoolFits(explanation)
@@ -184,9 +189,7 @@ class Placing:
 
     def _keep(self, decision: Decision, fence: int) -> None:
         """Store the decision beside the memory, without the nodes when they are too many; tell it once."""
-        kept = as_json(decision)
-        if len(msgspec.json.encode(kept)) > MAX_DECISION_BYTES:
-            kept["snapshot"] = None
+        kept = shortened(as_json(decision))
         key = f"{DECISION_KEY}.{fence}"
         told = self.store.get(key)
         telling = {"line": line(decision), "attempt_id": self.attempt_id}
@@ -231,6 +234,8 @@ class Placing:
             record = remember(record, known)
             self.memory.write(record)  # the intent: nothing may stand between this and the create
             created = await create(client, spec, expected_uid=cluster_uid)
+        except ClusterError as error:
+            raise await refused(error, known, self.memory) from error
         finally:
             await client.close()
         known = msgspec.structs.replace(known, phase=AttemptPhase.CREATED, job_uid=created.uid)

@@ -34,7 +34,7 @@ def parse_request(gpu: GpuRequest | Mapping[str, Any]) -> GpuRequest:
     try:
         return GpuRequest.model_validate(dict(gpu))
     except ValidationError as error:
-        raise RequestError("\n".join(_problems(error))) from error
+        raise RequestError("\n".join(_problems(error))) from None  # its text repeats ours
     except (TypeError, ValueError) as error:
         raise RequestError(
             f"gpu: expected a GpuRequest or a dict like {{'gpus_per_node': 8, 'nodes': 2}}, got {gpu!r}"

@@ -143,10 +143,12 @@ class Stream(Generic[ObjectT]):
         async with contextlib.aclosing(events):
             async for event in events:
                 self._uplink.answered()
+                if event.type == "BOOKMARK":
+                    self._version = event.resource_version
+                    continue
                 item = self._decoder.decode(event.object)
                 self._version = item.metadata.resource_version
-                if event.type != "BOOKMARK":
-                    self._sink.changed(event.type, item)
+                self._sink.changed(event.type, item)
         self._uplink.answered()
 
     def _opened(self) -> None:

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from tests.harness.dag_test import dag_test_result, run_dag_test
 from tests.harness.leaks import LeakScope, find_leaks
@@ -246,6 +247,34 @@ def test_no_catalogue_says_where_it_was_looked_for(
     assert str(tmp_path / "nowhere.yaml") in told
     assert "pools:" in told
     assert "retries=0" in told
+
+
+def test_a_pool_that_refuses_the_job_is_left_for_another(
+    gpu_fleet: Lab, unique_dag_id: str, tmp_path: Path
+) -> None:
+    """The cheapest pool's namespace does not exist: the next try goes elsewhere at once."""
+    document = fleet.catalog(gpu_fleet)
+    document["pools"][0]["namespace"] = "nowhere"
+    catalog = tmp_path / "catalog.yaml"
+    catalog.write_text(yaml.safe_dump(document))
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    dag_file = dags / f"{unique_dag_id}.py"
+    dag_file.write_text(
+        fleet.training_dag(unique_dag_id, tmp_path, gpu=FOUR_BIG_GPUS, arguments=["--epochs", "2"])
+    )
+
+    process = run_dag_test(
+        dag_file,
+        unique_dag_id,
+        env=fleet.airflow_environment(catalog),
+        connections=fleet.connections(gpu_fleet),
+    )
+
+    result = dag_test_result(process)
+    assert (result.run_state, result.tries) == ("success", {"train": 2}), process.stdout
+    assert result.xcoms["train"]["pool"] == "eu-h100"
+    assert 'namespaces "nowhere" not found' in process.stdout + process.stderr
 
 
 @pytest.mark.usefixtures("no_leaks")

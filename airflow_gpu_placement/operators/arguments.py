@@ -1,0 +1,94 @@
+"""Check what an author wrote beside the request, before anything is read or created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_gpu_placement.exceptions import RequestError
+from airflow_gpu_placement.launch.environment import PREFIX
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
+
+RESUME_MODES = ("auto", "always", "never")
+
+
+def check_arguments(operator: GpuTrainingJobOperator) -> None:
+    """Look at every rendered argument but the request.
+
+    :raises RequestError: one line a problem: what, where, and what to write instead.
+    """
+    problems = [
+        *_image(operator.image),
+        *_texts("command", operator.command, least=1),
+        *_texts("arguments", operator.arguments),
+        *_env(operator.env),
+        *_resources(operator.pod_resources),
+        *_objects("volumes", operator.volumes),
+        *_objects("volume_mounts", operator.volume_mounts),
+        *_times(operator),
+    ]
+    if operator.resume not in RESUME_MODES:
+        problems.append(f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}")
+    if problems:
+        raise RequestError("\n".join(problems))
+
+
+def _image(image: Any) -> Iterator[str]:
+    if not isinstance(image, str) or not image.strip():
+        yield f"image: must name a container image, not {image!r}"
+
+
+def _texts(name: str, value: Any, *, least: int = 0) -> Iterator[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        yield f"{name}: must be a list of texts, not {value!r}; for a shell: ['/bin/sh', '-c', '...']"
+        return
+    if len(value) < least:
+        yield f"{name}: is empty; write for example ['python', 'train.py']"
+    for index, one in enumerate(value):
+        if not isinstance(one, str):
+            yield f"{name}[{index}]: must be a text, not {one!r}; write {str(one)!r}"
+
+
+def _env(env: Any) -> Iterator[str]:
+    if env is None:
+        return
+    if not isinstance(env, Mapping):
+        yield f"env: must be a dict of texts, not {env!r}"
+        return
+    for key, value in env.items():
+        if not isinstance(value, str):
+            yield f"env.{key}: must be a text, not {value!r}; write {str(value)!r}"
+        if str(key).startswith(PREFIX):
+            yield f"env.{key}: names that begin with {PREFIX} are set for the program; use another name"
+
+
+def _resources(resources: Any) -> Iterator[str]:
+    if resources is None:
+        return
+    if not isinstance(resources, Mapping):
+        yield f"pod_resources: must be a dict such as {{'cpu': '32', 'memory': '200Gi'}}, not {resources!r}"
+        return
+    for key in resources:
+        if str(key).endswith("/gpu"):
+            yield f"pod_resources.{key}: GPUs are asked for by gpu={{'gpus_per_node': ...}}"
+
+
+def _objects(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        yield f"{name}: must be a list of dicts in Kubernetes form, not {value!r}"
+        return
+    for index, one in enumerate(value):
+        if not isinstance(one, Mapping) or not one.get("name"):
+            yield f"{name}[{index}]: must be a dict with a 'name', not {one!r}"
+
+
+def _times(operator: GpuTrainingJobOperator) -> Iterator[str]:
+    timeout: Any = operator.placement_timeout
+    ttl: Any = operator.ttl_seconds_after_finished
+    if not isinstance(timeout, timedelta) or timeout <= timedelta(0):
+        yield f"placement_timeout: must be a timedelta above 0, such as timedelta(hours=6), not {timeout!r}"
+    if not isinstance(ttl, int) or isinstance(ttl, bool) or ttl < 0:
+        yield f"ttl_seconds_after_finished: must be whole seconds, 0 or more, not {ttl!r}"
