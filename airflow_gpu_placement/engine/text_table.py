@@ -29,11 +29,11 @@ def text_table(
         widths[widest] -= cut
         excess -= cut
     layout = _GAP.join(
-        f"{{:{'>' if heading in right else '<'}{size}}}"
+        f"%{'' if heading in right else '-'}{size}s"  # half the time of str.format
         for heading, size in zip(headings, widths, strict=True)
     )
     wrapped: dict[tuple[str, int], list[str]] = {}
-    lines = [layout.format(*headings).rstrip(), _GAP.join("-" * size for size in widths)]
+    lines = [(layout % tuple(headings)).rstrip(), _GAP.join("-" * size for size in widths)]
     for row in rows:
         lines += _row(row, widths, layout, wrapped)
     return "\n".join(lines)
@@ -53,8 +53,8 @@ def _row(
             parts = parts or [[other] for other in cells]
             parts[index] = found
     if parts is None:
-        return [layout.format(*cells).rstrip()]
-    return [layout.format(*line).rstrip() for line in zip_longest(*parts, fillvalue="")]
+        return [(layout % tuple(cells)).rstrip()]
+    return [(layout % line).rstrip() for line in zip_longest(*parts, fillvalue="")]
 
 
 def _wrap(cell: str, size: int) -> list[str]:
