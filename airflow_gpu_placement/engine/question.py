@@ -13,8 +13,10 @@ from airflow_gpu_placement.model.money import EgressRoute
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from airflow_gpu_placement.engine.costs.moves import Move
     from airflow_gpu_placement.engine.matching import Kind, Narrowing, Stage
     from airflow_gpu_placement.model.decision import History, Setting
+    from airflow_gpu_placement.model.estimate import Estimate
     from airflow_gpu_placement.model.pool import GpuIdentity
     from airflow_gpu_placement.model.request import GpuRequest
 
@@ -39,7 +41,12 @@ class Question:
         self.total_gpus = request.total_gpus
         self.narrowed: dict[Narrowing, tuple[dict[str, Stage], tuple[Kind, ...]]] = {}
         """What was found out about the same kinds of node in another pool."""
+        self.moves: dict[str | None, tuple[Move, ...]] = {}
+        """What has to be moved to a region, found out for another pool there."""
+        self.runtimes: dict[tuple[GpuIdentity, ...], Estimate] = {}
+        """Runtimes on the GPUs of another pool."""
         self._runtimes: dict[GpuIdentity, float | None] = {}
+        self._words: dict[tuple[GpuIdentity, ...], str] = {}
         self._routes: dict[tuple[str, str], EgressRoute] = {}
 
     @lazy
@@ -95,6 +102,13 @@ class Question:
         given = self.request.time.runtime_hours_by_model
         read = [(wanted_model(name), hours) for name, hours in given.items()]
         return tuple(sorted(read, key=lambda pair: (pair[0].memory_gb is None, str(pair[0]))))
+
+    def words(self, gpus: tuple[GpuIdentity, ...]) -> str:
+        """Name GPUs for people; most pools have the same."""
+        found = self._words.get(gpus)
+        if found is None:
+            found = self._words[gpus] = ", ".join(map(str, gpus))
+        return found
 
     def tenant_may_use(self, pool_name: str) -> bool:
         """Whether the tenant's list of pools covers a pool."""

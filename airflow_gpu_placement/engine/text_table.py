@@ -22,11 +22,12 @@ def text_table(
     """
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while excess > 0 and max(widths) > _NARROWEST:
-        widest = widths.index(max(widths))
-        second = sorted(widths)[-2]
-        cut = min(excess, max(widths[widest] - max(second, _NARROWEST), 1))
-        widths[widest] -= cut
+    while excess > 0:
+        *_, second, widest = sorted(widths)
+        if widest <= _NARROWEST:
+            break
+        cut = min(excess, max(widest - max(second, _NARROWEST), 1))
+        widths[widths.index(widest)] -= cut
         excess -= cut
     layout = _GAP.join(
         f"%{'' if heading in right else '-'}{size}s"  # half the time of str.format
