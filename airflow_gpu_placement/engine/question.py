@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
@@ -112,10 +113,16 @@ class Question:
 
     def tenant_may_use(self, pool_name: str) -> bool:
         """Whether the tenant's list of pools covers a pool."""
+        pattern = self._tenant_pools
+        return pattern is None or pattern.match(pool_name) is not None
+
+    @lazy
+    def _tenant_pools(self) -> re.Pattern[str] | None:
+        """Match the names that the tenant's list covers; ``None``: it covers all."""
         tenant = self.setting.tenant
         if tenant is None or not tenant.pools:
-            return True
-        return any(fnmatchcase(pool_name, glob) for glob in tenant.pools)
+            return None
+        return re.compile("|".join(translate(glob) for glob in tenant.pools))
 
     def route(self, source: str, target: str) -> EgressRoute:
         """Return the route between two regions: the most exact of the catalogue's, the cheapest of equals."""

@@ -131,7 +131,7 @@ class PoolView:
             return self.nodes
         return tuple([node for node, kind in zip(self.nodes, self.node_kinds, strict=True) if kind in kinds])
 
-    @property
+    @lazy
     def has_whole_gpus(self) -> bool:
         """Whether the pool can have a whole GPU at all: not when each node's devices are shares or slices."""
         return not self.matching or self.grows or any(node.whole for node in self.matching)
@@ -184,12 +184,12 @@ class PoolView:
         """Where the gang fits best on what is free now and on what the pool can still add."""
         return best_room(self, self.open_nodes, self.new_nodes, self.unseen)
 
-    @property
+    @lazy
     def fits_now(self) -> int:
         """Pods of the request that fit on what is free now."""
         return self.room.now
 
-    @property
+    @lazy
     def fits(self) -> bool:
         """Whether the whole gang fits now, or once the pool has grown."""
         return self.room.grown >= self.question.pods

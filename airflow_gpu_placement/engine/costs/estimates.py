@@ -106,9 +106,11 @@ def _interval(view: PoolView, runtime: Estimate) -> Estimate:
 
 def _wait(view: PoolView) -> Estimate:
     """Nothing when the GPUs are free now; the time to grow; the time behind others in a queue."""
+    quota = view.quota
+    if quota is None and view.fits_now >= view.question.pods:
+        return AT_ONCE
     observed = view.question.setting.knowledge.wait_seconds.get(view.pool.name)
     learnt = None if observed is None else Estimate(value=observed.value / 3600, source=observed.source)
-    quota = view.quota
     if quota is not None and quota.pending_ahead > 0:
         if quota.wait_seconds is not None:
             queued = Estimate(value=quota.wait_seconds / 3600, source="observed")
