@@ -9,6 +9,7 @@ import msgspec
 from airflow_gpu_placement.engine.gpu_models import complete
 from airflow_gpu_placement.engine.matching import HGX_GPUS
 from airflow_gpu_placement.engine.room import best_room
+from airflow_gpu_placement.engine.view import sizes
 from airflow_gpu_placement.model.pool import GpuIdentity
 from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals
 
@@ -24,7 +25,7 @@ def free_up(view: PoolView) -> Edits:
         return [(("claims",), [])]
     size = view.question.gpus_per_node
     free = {node.name: node.free if node.unusable_because is None else 0 for node in view.allowed}
-    most = {one.node.name: one.size // size for one in view.matching}
+    most = {node.name: best // size for node, best in zip(view.matching, sizes(view.matching), strict=True)}
     inside = _largest_part(view)
     free = {name: gpus for name, gpus in free.items() if inside is None or name in inside}
     grown = 0 if view.question.together else view.new_nodes * view.pods_per_new_node
@@ -44,7 +45,7 @@ def free_up(view: PoolView) -> Edits:
 def _largest_part(view: PoolView) -> frozenset[str] | None:
     if not view.question.together:
         return None
-    return best_room(view, [(one.node, one.size) for one in view.matching], 0, {}).nodes
+    return best_room(view, list(zip(view.matching, sizes(view.matching), strict=True)), 0, {}).nodes
 
 
 def _node_edits(view: PoolView, free: dict[str, int]) -> Edits:
@@ -92,11 +93,11 @@ def _builtins(nodes: tuple[NodeCapacity, ...]) -> list[Any]:
 def _nodes_for(view: PoolView) -> tuple[NodeCapacity, ...]:
     request = view.request
     board = "HGX" in request.form_factors or request.interconnect == "nvswitch"
-    like = view.matching[0].node if view.matching else None
+    like = view.matching[0] if view.matching else None
     gpu = _wanted_gpu(view) if like is None else like.gpu
     size = max(request.gpus_per_node, HGX_GPUS if board else 1, like.capacity if like is not None else 1)
     architecture = request.architecture if like is None else like.architecture
-    taken = {one.node.name for one in view.nodes} | view.excluded
+    taken = {node.name for node in view.nodes} | view.excluded
     names = (name for number in range(len(taken) + request.nodes) if (name := f"new-{number}") not in taken)
     return tuple(
         NodeCapacity(

@@ -113,7 +113,8 @@ def _rows_of(verdict: PoolVerdict, chosen: str | None) -> Iterator[Row]:
 
 
 def _title(decision: Decision) -> str:
-    return f"{decision.subject}: {GpuRequest.model_validate(decision.request).describe()}"
+    request = GpuRequest.model_construct(**decision.request)  # it was checked before it was decided on
+    return f"{decision.subject}: {request.describe()}"
 
 
 def table(decision: Decision) -> Table:

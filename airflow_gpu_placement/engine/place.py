@@ -118,7 +118,7 @@ def judge(view: PoolView) -> PoolVerdict:
         reasons=tuple(reasons),
         usd_per_hour=view.usd_per_hour,
         cost=cost_of(view.basis) if fits else None,
-        gpu=", ".join(map(str, view.matching_identities)) or None,
+        gpu=view.question.words(view.matching_identities) or None,
         free_gpus=view.free_gpus if view.fresh else None,
         gang_fits=view.fits_now if view.fresh else None,
         avoid_nodes=view.avoid_nodes if fits else (),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
@@ -13,8 +14,10 @@ from airflow_gpu_placement.model.money import EgressRoute
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from airflow_gpu_placement.engine.costs.moves import Move
     from airflow_gpu_placement.engine.matching import Kind, Narrowing, Stage
     from airflow_gpu_placement.model.decision import History, Setting
+    from airflow_gpu_placement.model.estimate import Estimate
     from airflow_gpu_placement.model.pool import GpuIdentity
     from airflow_gpu_placement.model.request import GpuRequest
 
@@ -39,7 +42,12 @@ class Question:
         self.total_gpus = request.total_gpus
         self.narrowed: dict[Narrowing, tuple[dict[str, Stage], tuple[Kind, ...]]] = {}
         """What was found out about the same kinds of node in another pool."""
+        self.moves: dict[str | None, tuple[Move, ...]] = {}
+        """What has to be moved to a region, found out for another pool there."""
+        self.runtimes: dict[tuple[GpuIdentity, ...], Estimate] = {}
+        """Runtimes on the GPUs of another pool."""
         self._runtimes: dict[GpuIdentity, float | None] = {}
+        self._words: dict[tuple[GpuIdentity, ...], str] = {}
         self._routes: dict[tuple[str, str], EgressRoute] = {}
 
     @lazy
@@ -96,12 +104,25 @@ class Question:
         read = [(wanted_model(name), hours) for name, hours in given.items()]
         return tuple(sorted(read, key=lambda pair: (pair[0].memory_gb is None, str(pair[0]))))
 
+    def words(self, gpus: tuple[GpuIdentity, ...]) -> str:
+        """Name GPUs for people; most pools have the same."""
+        found = self._words.get(gpus)
+        if found is None:
+            found = self._words[gpus] = ", ".join(map(str, gpus))
+        return found
+
     def tenant_may_use(self, pool_name: str) -> bool:
         """Whether the tenant's list of pools covers a pool."""
+        pattern = self._tenant_pools
+        return pattern is None or pattern.match(pool_name) is not None
+
+    @lazy
+    def _tenant_pools(self) -> re.Pattern[str] | None:
+        """Match the names that the tenant's list covers; ``None``: it covers all."""
         tenant = self.setting.tenant
         if tenant is None or not tenant.pools:
-            return True
-        return any(fnmatchcase(pool_name, glob) for glob in tenant.pools)
+            return None
+        return re.compile("|".join(translate(glob) for glob in tenant.pools))
 
     def route(self, source: str, target: str) -> EgressRoute:
         """Return the route between two regions: the most exact of the catalogue's, the cheapest of equals."""

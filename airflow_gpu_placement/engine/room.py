@@ -43,7 +43,7 @@ def best_room(
     :param unseen: GPUs a pod -> pods of others that will land on some of these nodes.
     """
     gpus_per_node = view.question.gpus_per_node
-    new = [view.per_node or 0] * new_nodes
+    new = [view.per_node or 0] * new_nodes if new_nodes else []
     if not view.question.together:
         return Room(*_both([gpus for _, gpus in nodes], new, gpus_per_node, unseen))
     network = view.request.network

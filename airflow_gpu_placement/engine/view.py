@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.costs.basis import Basis
 from airflow_gpu_placement.engine.identity import effective_gpu
@@ -20,20 +20,13 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals, QuotaSignals
 
 
-class Offered(NamedTuple):
-    """One node of a pool with the kind that it counts as: the catalogue's word, else that of the labels."""
+def sizes(nodes: Sequence[NodeCapacity]) -> list[int]:
+    """Return the GPUs that each node can have free at best.
 
-    node: NodeCapacity
-    kind: Kind
-
-    @property
-    def size(self) -> int:
-        """GPUs that the node can have free at best.
-
-        Devices that were withdrawn do not come back by waiting, so allocatable counts. Nothing allocatable at
-        all is how a node looks while its device plugin restarts, so there capacity counts.
-        """
-        return self.node.allocatable or self.node.capacity
+    Devices that were withdrawn do not come back by waiting, so allocatable counts. Nothing allocatable at
+    all is how a node looks while its device plugin restarts, so there capacity counts.
+    """
+    return [node.allocatable or node.capacity for node in nodes]
 
 
 class PoolView:
@@ -59,6 +52,7 @@ class PoolView:
         self.unseen = unseen
         self.known = signals is not None and signals.gap is None
         """Whether the pool's nodes were seen."""
+        self.nodes = signals.nodes if signals is not None and self.known else ()
 
     @lazy
     def age_seconds(self) -> float | None:
@@ -74,21 +68,17 @@ class PoolView:
         return self.known and age is not None and age <= self.pool.max_signal_age_seconds
 
     @lazy
-    def nodes(self) -> tuple[Offered, ...]:
-        """Nodes that were seen, each with the kind that it counts as."""
-        if self.signals is None or self.signals.gap is not None:
-            return ()
-        pool = self.pool
-        found = []
-        kind, of_gpu, of_architecture, of_size = None, None, None, -1
-        for node in self.signals.nodes:
-            # Most neighbours are alike, and comparing them is cheaper than looking their kind up.
-            alike = node.capacity == of_size and node.architecture == of_architecture and node.gpu == of_gpu
-            if kind is None or not alike:
-                of_gpu, of_architecture, of_size = node.gpu, node.architecture, node.capacity
-                kind = Kind(effective_gpu(pool, of_gpu), pool.architecture or of_architecture, of_size)
-            found.append(Offered(node, kind))
-        return tuple(found)
+    def node_kinds(self) -> tuple[Kind, ...]:
+        """Kind that each node counts as: the catalogue's word, else that of the labels."""
+        labels = [(node.gpu, node.architecture, node.capacity) for node in self.nodes]
+        # Mostly all are alike, and comparing them is cheaper than looking their kind up.
+        if labels and labels.count(labels[0]) == len(labels):
+            return (self._kind(*labels[0]),) * len(labels)
+        kinds = {label: self._kind(*label) for label in set(labels)}
+        return tuple([kinds[label] for label in labels])
+
+    def _kind(self, gpu: GpuIdentity | None, architecture: str | None, capacity: int) -> Kind:
+        return Kind(effective_gpu(self.pool, gpu), self.pool.architecture or architecture, capacity)
 
     @lazy
     def declared(self) -> GpuIdentity | None:
@@ -98,9 +88,10 @@ class PoolView:
     @lazy
     def kinds(self) -> tuple[Kind, ...]:
         """Different kinds of node; what the catalogue says of one when none was seen."""
-        if self.nodes:
-            distinct = {id(one.kind): one.kind for one in self.nodes}  # neighbours share theirs
-            return tuple(dict.fromkeys(distinct.values()))
+        kinds = self.node_kinds
+        if kinds:
+            alike = kinds.count(kinds[0]) == len(kinds)
+            return kinds[:1] if alike else tuple(dict.fromkeys(kinds))
         return (Kind(self.declared, self.pool.architecture, self.pool.gpu.per_node or 0),)
 
     @lazy
@@ -129,7 +120,7 @@ class PoolView:
         return _distinct(self.matching_kinds) or self.identities
 
     @lazy
-    def matching(self) -> tuple[Offered, ...]:
+    def matching(self) -> tuple[NodeCapacity, ...]:
         """Nodes of the matching kinds.
 
         When none has all that is asked for, those that come nearest: a pool with the wrong GPU is still told
@@ -138,12 +129,12 @@ class PoolView:
         kinds = self.matching_kinds
         if len(kinds) == len(self.kinds):
             return self.nodes
-        return tuple(one for one in self.nodes if one.kind in kinds)
+        return tuple([node for node, kind in zip(self.nodes, self.node_kinds, strict=True) if kind in kinds])
 
-    @property
+    @lazy
     def has_whole_gpus(self) -> bool:
         """Whether the pool can have a whole GPU at all: not when each node's devices are shares or slices."""
-        return not self.matching or self.grows or any(one.node.whole for one in self.matching)
+        return not self.matching or self.grows or any(node.whole for node in self.matching)
 
     @property
     def grows(self) -> bool:
@@ -155,8 +146,13 @@ class PoolView:
         """List the matching nodes that history does not exclude."""
         excluded = self.excluded
         if not excluded:
-            return tuple([one.node for one in self.matching])
-        return tuple([one.node for one in self.matching if one.node.name not in excluded])
+            return self.matching
+        return tuple([node for node in self.matching if node.name not in excluded])
+
+    @lazy
+    def open_nodes(self) -> list[tuple[NodeCapacity, int]]:
+        """List the allowed nodes that take new pods, each with its free GPUs."""
+        return [(node, node.free) for node in self.allowed if node.unusable_because is None]
 
     @lazy
     def unseen_gpus(self) -> int:
@@ -166,7 +162,7 @@ class PoolView:
     @lazy
     def free_gpus(self) -> int:
         """GPUs free on usable, allowed, matching nodes, and not claimed."""
-        free = sum(node.free for node in self.allowed if node.unusable_because is None)
+        free = sum([gpus for _, gpus in self.open_nodes])
         return max(free - self.unseen_gpus, 0)
 
     @lazy
@@ -174,7 +170,7 @@ class PoolView:
         """GPUs of a node that the pool would add; ``None``: nothing tells."""
         if self.pool.gpu.per_node is not None:
             return self.pool.gpu.per_node
-        return max((one.node.capacity for one in self.matching), default=0) or None
+        return max((node.capacity for node in self.matching), default=0) or None
 
     @lazy
     def new_nodes(self) -> int:
@@ -186,32 +182,32 @@ class PoolView:
     @lazy
     def room(self) -> Room:
         """Where the gang fits best on what is free now and on what the pool can still add."""
-        open_nodes = [(node, node.free) for node in self.allowed if node.unusable_because is None]
-        return best_room(self, open_nodes, self.new_nodes, self.unseen)
+        return best_room(self, self.open_nodes, self.new_nodes, self.unseen)
 
-    @property
+    @lazy
     def fits_now(self) -> int:
         """Pods of the request that fit on what is free now."""
         return self.room.now
 
-    @property
+    @lazy
     def fits(self) -> bool:
         """Whether the whole gang fits now, or once the pool has grown."""
         return self.room.grown >= self.question.pods
 
-    def pods_ever(self, nodes: Sequence[Offered]) -> int:
+    def pods_ever(self, nodes: Sequence[NodeCapacity]) -> int:
         """Return how many pods these nodes could hold if they were empty and in order, with growth."""
-        now = sum(one.size // self.question.gpus_per_node for one in nodes)
+        gpus_per_node = self.question.gpus_per_node
+        now = sum([size // gpus_per_node for size in sizes(nodes)])
         if self.pool.growth.max_nodes is None:
             return now
         return max(now, self.pool.growth.max_nodes * self.pods_per_new_node)
 
-    def together_ever(self, nodes: Sequence[Offered]) -> int:
+    def together_ever(self, nodes: Sequence[NodeCapacity]) -> int:
         """Return the same for one zone or fabric when the gang must stay inside one."""
         if not self.question.together:
             return self.pods_ever(nodes)
         new = max((self.pool.growth.max_nodes or 0) - len(self.nodes), 0)
-        return best_room(self, [(one.node, one.size) for one in nodes], new, {}).grown
+        return best_room(self, list(zip(nodes, sizes(nodes), strict=True)), new, {}).grown
 
     @property
     def pods_per_new_node(self) -> int:
@@ -225,10 +221,10 @@ class PoolView:
         Those that history excludes, those of another kind, shared ones, and, for a gang that must stay
         together, those outside the zone or fabric that it fits into.
         """
-        good = {one.node.name for one in self.matching if one.node.whole} - self.excluded
+        good = {node.name for node in self.matching if node.whole} - self.excluded
         if self.room.nodes is not None:
             good &= self.room.nodes
-        return tuple(sorted(self.excluded | {one.node.name for one in self.nodes} - good))
+        return tuple(sorted(self.excluded | {node.name for node in self.nodes} - good))
 
     @lazy
     def local_queue(self) -> str | None:
@@ -269,7 +265,7 @@ class PoolView:
         """Numbers that the cost of the request in this pool is made of."""
         return Basis(self)
 
-    @property
+    @lazy
     def hours_to_end(self) -> float:
         """Hours until the job would have ended; a pool that does not fit now counts as free at once."""
         return (self.basis.wait_hours if self.fits else 0.0) + self.basis.held_hours

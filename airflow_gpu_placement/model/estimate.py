@@ -1,11 +1,14 @@
-"""Numbers that nobody knows for sure, each with where it comes from; and the terms of a cost made of them."""
+"""Numbers that nobody knows for sure, each with where it comes from; and the terms of a cost made of them.
+
+A decision makes thousands of the plain ones, in no circle: the garbage collector need not look at them.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+class Estimate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A number and its source: ``given``, ``history(7)``, ``prior``, ``default`` or ``observed``."""
 
     value: float
@@ -31,7 +34,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_region: str | None = None
 
 
-class CostTerm(msgspec.Struct, frozen=True, kw_only=True):
+class CostTerm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One part of the objective.
 
     :param name: ``compute``, ``rework``, ``egress``, ``time`` or ``preference``.

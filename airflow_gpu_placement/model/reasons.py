@@ -93,7 +93,7 @@ def verdict_of(code: ReasonCode) -> Verdict:
     return Verdict.UNRESOLVABLE if TIERS[code] <= Tier.NEVER else Verdict.UNSCHEDULABLE
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
+class Reason(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One refusal, as data: the numbers are in fields, the text is derived from them once.
 
     :param needed: what the job needs, for the table; short.

@@ -34,17 +34,17 @@ class Basis:
         lost_each = min(known.interval_hours.value, self.runtime_hours) / 2 + known.restart_hours.value
         return losses * lost_each
 
-    @property
+    @lazy
     def held_hours(self) -> float:
         """Time for which GPUs are paid."""
         return self.staging_hours + self.runtime_hours + self.rework_hours
 
-    @property
+    @lazy
     def egress_usd(self) -> float:
         """Money for moving data."""
         return sum(move.usd for move in self.moves)
 
-    @property
+    @lazy
     def cash_usd(self) -> float | None:
         """Money that would be spent; ``None``: the price is unknown."""
         price = self.view.cash_price

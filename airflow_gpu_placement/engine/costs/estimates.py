@@ -8,7 +8,11 @@ from airflow_gpu_placement.model.estimate import Estimate
 from airflow_gpu_placement.model.pool import CapacityType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_gpu_placement.engine.question import Question
     from airflow_gpu_placement.engine.view import PoolView
+    from airflow_gpu_placement.model.pool import GpuIdentity
 
 DEFAULT_RUNTIME = Estimate(value=1.0, source="default")
 RESTART = Estimate(value=0.1, source="default")
@@ -54,19 +58,27 @@ def estimates_of(view: PoolView) -> Estimates:
 
 
 def _runtime(view: PoolView) -> Estimate:
+    known, gpus = view.question.runtimes, view.matching_identities
+    found = known.get(gpus)
+    if found is None:
+        found = known[gpus] = _runtime_on(gpus, view.question)
+    return found
+
+
+def _runtime_on(gpus: Sequence[GpuIdentity], question: Question) -> Estimate:
     """Take the request's word for this model, then its word for any, then what was learnt.
 
     A pool with several models that would do counts as its slowest: which node it will be is not known.
     """
-    question = view.question
-    given = [question.runtime_given(gpu) for gpu in view.matching_identities]
+    given = [question.runtime_given(gpu) for gpu in gpus]
     known = [hours for hours in given if hours is not None]
     if known and len(known) == len(given):
         return Estimate(value=max(known), source="given")
-    if view.request.time.runtime_hours is not None:
-        return Estimate(value=max(view.request.time.runtime_hours, *known, 0.0), source="given")
+    of_any = question.request.time.runtime_hours
+    if of_any is not None:
+        return Estimate(value=max(of_any, *known, 0.0), source="given")
     learnt = question.setting.knowledge.runtime_hours
-    of_models = [learnt[gpu.model] for gpu in view.matching_identities if gpu.model in learnt]
+    of_models = [learnt[gpu.model] for gpu in gpus if gpu.model in learnt]
     if of_models:
         return max(of_models, key=lambda estimate: estimate.value)
     return learnt.get("*", DEFAULT_RUNTIME)
@@ -94,9 +106,11 @@ def _interval(view: PoolView, runtime: Estimate) -> Estimate:
 
 def _wait(view: PoolView) -> Estimate:
     """Nothing when the GPUs are free now; the time to grow; the time behind others in a queue."""
+    quota = view.quota
+    if quota is None and view.fits_now >= view.question.pods:
+        return AT_ONCE
     observed = view.question.setting.knowledge.wait_seconds.get(view.pool.name)
     learnt = None if observed is None else Estimate(value=observed.value / 3600, source=observed.source)
-    quota = view.quota
     if quota is not None and quota.pending_ahead > 0:
         if quota.wait_seconds is not None:
             queued = Estimate(value=quota.wait_seconds / 3600, source="observed")

@@ -37,7 +37,15 @@ class Move(NamedTuple):
 
 def moves(view: PoolView) -> tuple[Move, ...]:
     """List what has to be moved to the pool's region, each from where that is cheapest."""
-    question, region = view.question, view.pool.place.region
+    region = view.pool.place.region
+    known = view.question.moves.get(region)
+    if known is None:
+        known = view.question.moves[region] = _moves(view, region)
+    return known
+
+
+def _moves(view: PoolView, region: str | None) -> tuple[Move, ...]:
+    question = view.question
     found = []
     for name in view.request.data:
         dataset = question.setting.datasets.get(name)

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool that a dataset may not be moved to, whatever it would save."""
+    region = view.pool.place.region
     for name in view.request.data:
         dataset = view.question.setting.datasets.get(name)
+        if dataset is not None and region in dataset.locations:
+            continue  # the quick answer: it is there already
         allowed = None if dataset is None else allowed_regions(dataset)
-        region = view.pool.place.region
         if dataset is not None and (allowed is None or region in allowed):
             continue
         needed = "a dataset of the catalogue" if allowed is None else " or ".join(allowed) or "nowhere"

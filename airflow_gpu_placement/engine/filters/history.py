@@ -23,8 +23,10 @@ def check(view: PoolView) -> Reason | None:
         )
     if not view.known or view.grows:
         return None  # a pool that grows replaces its nodes
-    lost = [one.node.name for one in view.matching if one.node.name in view.excluded]
-    left = [one for one in view.matching if one.node.name not in view.excluded]
+    if not view.excluded:
+        return None
+    lost = [node.name for node in view.matching if node.name in view.excluded]
+    left = [node for node in view.matching if node.name not in view.excluded]
     request = view.request
     if not lost or view.together_ever(left) >= request.nodes:
         return None

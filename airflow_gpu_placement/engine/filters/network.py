@@ -44,7 +44,7 @@ def _together(view: PoolView) -> Reason | None:
     what = " and ".join(
         word for word, asked in (("zone", network.same_zone), ("fabric", network.same_fabric)) if asked
     )
-    untold = network.same_fabric and all(one.node.fabric is None for one in view.matching)
+    untold = network.same_fabric and all(node.fabric is None for node in view.matching)
     return _reason(
         view,
         f"{pods} x {view.request.gpus_per_node} GPUs in one {what}",

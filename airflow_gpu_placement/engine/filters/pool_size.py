@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.view import few
+from airflow_gpu_placement.engine.view import few, sizes
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def check(view: PoolView) -> Reason | None:
 
 
 def _no_whole_gpu(view: PoolView) -> Reason:
-    why = sorted({one.node.unusable_because or "" for one in view.matching})
+    why = sorted({node.unusable_because or "" for node in view.matching})
     return Reason(
         code=ReasonCode.EXCEEDS_POOL_SIZE,
         needed=f"{view.request.gpus_per_node} whole GPUs on one node",
@@ -55,11 +55,11 @@ def _no_whole_gpu(view: PoolView) -> Reason:
 
 def largest_node(view: PoolView) -> int | None:
     """Return the GPUs of the largest node, present or possible; ``None``: unknown."""
-    sizes = [one.size for one in view.matching if one.size]
+    found = [size for size in sizes(view.matching) if size]
     can_be_new = view.grows or not view.known
     if can_be_new and view.pool.gpu.per_node is not None:
-        sizes.append(view.pool.gpu.per_node)
-    return max(sizes, default=None)
+        found.append(view.pool.gpu.per_node)
+    return max(found, default=None)
 
 
 def most_pods(view: PoolView) -> int | None:

@@ -19,8 +19,7 @@ def shortage(view: PoolView) -> ReasonCode | None:
     """
     if not view.known or view.fits or not view.has_whole_gpus:
         return None
-    open_nodes = [(node, node.free) for node in view.allowed if node.unusable_because is None]
-    if not open_nodes:
+    if not view.open_nodes:
         return ReasonCode.NODES_NOT_SCHEDULABLE
     closed = [
         (node, max(node.allocatable - node.used, 0))
@@ -28,7 +27,7 @@ def shortage(view: PoolView) -> ReasonCode | None:
         if node.unusable_because is not None
     ]
     if closed:
-        reopened = best_room(view, [*open_nodes, *closed], view.new_nodes, view.unseen)
+        reopened = best_room(view, [*view.open_nodes, *closed], view.new_nodes, view.unseen)
         if reopened.grown >= view.question.pods:
             return ReasonCode.NODES_NOT_SCHEDULABLE
     if view.free_gpus < view.question.total_gpus:
