@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_gpu_placement.launch.withdraw import pods_path
+from airflow_gpu_placement.launch.find import pods_path
 from tests.integration.cluster_support import opener
 
 if TYPE_CHECKING:

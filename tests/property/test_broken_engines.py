@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.estimate import Cost
 
 SEARCH = settings(
-    max_examples=400,
+    max_examples=2000,
     deadline=None,
     derandomize=True,
     database=None,
