@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,8 @@ training()
 @pytest.fixture(autouse=True)
 def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a bundle with one good and one broken DAG file."""
+    # A file mended within the second keeps its size, so its bytecode would still count as fresh.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "training.py").write_text(SOURCE)
     (tmp_path / "broken.py").write_text("from airflow.sdk import dag\nraise ValueError('no good')\n")
     local = "airflow.dag_processing.bundles.local.LocalDagBundle"
