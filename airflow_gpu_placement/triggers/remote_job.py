@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.outcome import Outcome
 
 EVENT_VERSION = 1
+SHORTEST_WATCH_SECONDS = 5.0
+"""A task that is resumed within a moment of its deferral may be failed by Airflow's scheduler.
+
+It then takes the executor's word that the first part of the task has ended for the end of the resumed part.
+"""
 
 
 class RemoteJobTrigger(BaseTrigger):
@@ -75,6 +81,7 @@ class RemoteJobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Follow the job; what goes wrong is an event too: an error here would lose its type and text."""
+        began = time.monotonic()
         try:
             outcome = await self.watch(open_on_triggerer)
         except Exception as error:
@@ -82,6 +89,7 @@ class RemoteJobTrigger(BaseTrigger):
             event: dict[str, Any] = {"kind": "watch_broke", "message": f"{type(error).__name__}: {error}"}
         else:
             event = {"kind": "ended", "outcome": msgspec.to_builtins(outcome)}
+        await asyncio.sleep(SHORTEST_WATCH_SECONDS - (time.monotonic() - began))
         payload = {"version": EVENT_VERSION, "job_name": self.job_name, **event}
         yield TriggerEvent(payload)  # type: ignore[no-untyped-call]  # untyped in Airflow
 
