@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
 
 #: Markers of the tests that use servers.
 SERVER_MARKERS = ("lab", "system")
+
+
+def pytest_configure() -> None:
+    """Let ctrl-C reach the programs under test, also where the tests run in the background of a shell.
+
+    Such a shell starts them with SIGINT ignored, and what is ignored stays so in every child.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
