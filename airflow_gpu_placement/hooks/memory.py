@@ -51,7 +51,7 @@ def as_json(value: Any) -> Any:
 
 
 def remember(record: TaskRecord, attempt: AttemptRecord) -> TaskRecord:
-    """Add an attempt or replace what is known of it; the oldest ended ones are forgotten beyond 32.
+    """Add an attempt or replace what is known of it; the oldest are forgotten beyond 32.
 
     :return: a new record, whose last fence is at least the attempt's.
     """
