@@ -11,9 +11,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lab.api import Cluster, Lab, Node
+    from lab.api import Cluster, Lab
     from lab.client import ApiClient
     from lab.errors import LabApiError, LabError, LabSpecError, LabTimeoutError
+    from lab.nodes import Node
+    from lab.servers import Server
     from lab.spec import ClusterSpec, LabSpec, NodeSpec
 
 __all__ = [
@@ -28,12 +30,15 @@ __all__ = [
     "LabTimeoutError",
     "Node",
     "NodeSpec",
+    "Server",
 ]
 
 _HOMES = {
-    "lab.api": ("Cluster", "Lab", "Node"),
+    "lab.api": ("Cluster", "Lab"),
     "lab.client": ("ApiClient",),
     "lab.errors": ("LabApiError", "LabError", "LabSpecError", "LabTimeoutError"),
+    "lab.nodes": ("Node",),
+    "lab.servers": ("Server",),
     "lab.spec": ("ClusterSpec", "LabSpec", "NodeSpec"),
 }
 

@@ -1,4 +1,4 @@
-"""The Python interface of the lab: ``Lab``, ``Cluster`` and ``Node``, all synchronous."""
+"""The Python interface of the lab: ``Lab`` and ``Cluster``, synchronous, as ``Node`` is."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lab import build, control, launch, specfile
+from lab import build, control, controlplane, launch, specfile
 from lab.client import ApiClient
+from lab.credentials import Credential
 from lab.errors import LabError, unknown_name
-from lab.node import faults
+from lab.kwok import Kwok
 from lab.node.profiles import PROFILES
+from lab.nodes import Node
 from lab.paths import LabPaths, default_home, tail
+from lab.proxies import Proxy
+from lab.servers import ORDER_TIMEOUT_SECONDS, Server
 from lab.spec import ADMIN, check_lab_name
+from lab.throttle import throttled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
@@ -27,41 +33,7 @@ if TYPE_CHECKING:
     from lab.spec import LabSpec, NodeSpec
 
 DEFAULT_NAME = "lab"
-_ORDER_TIMEOUT_SECONDS = 150.0
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One process node."""
-
-    name: str
-    cluster: Cluster
-
-    @property
-    def root_dir(self) -> Path:
-        """Return the node's own folder."""
-        return self.cluster.paths.node(self.cluster.name, self.name)
-
-    def power_off(self) -> int:
-        """End everything that runs on the node at once; return how many processes died."""
-        died: int = self.cluster.order("node-power-off", node=self.name)
-        return died
-
-    def kill_agent(self) -> None:
-        """End the node's agent alone; its containers run on."""
-        self.cluster.order("node-kill-agent", node=self.name)
-
-    def start(self) -> None:
-        """Start the node's agent again; the node becomes Ready some seconds later."""
-        self.cluster.order("node-start", node=self.name)
-
-    def delete_object(self) -> None:
-        """Delete the Node object, as a cloud does that has taken the machine back; processes live on."""
-        self.cluster.api.delete(f"/api/v1/nodes/{self.name}")
-
-    def pids(self) -> list[int]:
-        """Return the pids of everything that runs on the node."""
-        return sorted(process.pid for process in faults.node_processes(self.root_dir))
+_HISTORY_WRITES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +90,73 @@ class Cluster:
         self.order("node-add", node=specfile.dump_node(spec))
         return Node(spec.name, self)
 
-    def stop_api_server(self) -> None:
-        """Kill the API server, as a crash does."""
-        self.order("api-stop")
+    @property
+    def api_server(self) -> Server:
+        """Its API server, to be harmed."""
+        return self._server(controlplane.API_SERVER)
 
-    def start_api_server(self) -> None:
-        """Start the API server again, at the same address, and wait until it is ready."""
-        self.order("api-start")
+    @property
+    def controller_manager(self) -> Server:
+        """Its controller manager, to be harmed."""
+        return self._server(controlplane.CONTROLLER_MANAGER)
+
+    @property
+    def scheduler(self) -> Server:
+        """Its scheduler, to be harmed."""
+        return self._server(controlplane.SCHEDULER)
+
+    @property
+    def etcd(self) -> Server:
+        """The etcd that stores its objects, to be harmed: its own one, or the one that clusters share."""
+        if self._state()["own_etcd"]:
+            return self._server(controlplane.ETCD)
+        return Server(controlplane.ETCD, self.paths)
+
+    def _server(self, program: str) -> Server:
+        return Server(f"{self.name}/{program}", self.paths)
+
+    def proxy(self, name: str = "proxy") -> Proxy:
+        """Return a way to the API server that can fail by itself; it is made when it is first asked for.
+
+        :param name: gives several clients a way of their own each.
+        """
+        port: int = self.order("proxy-add", proxy=name)
+        return Proxy(name, self, port)
+
+    @property
+    def kwok(self) -> Kwok:
+        """Nodes that exist in the API alone, for scale."""
+        return Kwok(self)
+
+    def credential(self, account: str, namespace: str = "default") -> Credential:
+        """Return a credential that can be revoked and renewed, with a first token; it has no rights."""
+        credential = Credential(self, namespace, account)
+        credential.renew()
+        return credential
+
+    def throttled(self, user: str) -> AbstractContextManager[None]:
+        """Have nearly every request of a user answered with 429 during the block of ``with``.
+
+        :param user: one of the spec's users; it needs the right to list nodes.
+        """
+        return throttled(self.api, self.client(user), user)
+
+    def expire_history(self) -> None:
+        """Make every version that clients know now too old for a watch: 410 in its first event.
+
+        The API server is killed and started again, and what it remembers begins anew.
+        """
+        path = "/api/v1/namespaces/default/configmaps"
+        for number in range(_HISTORY_WRITES):
+            name = f"lab-history-{number}"
+            self.api.post(path, {"metadata": {"name": name}})
+            self.api.delete(f"{path}/{name}")
+        self.api_server.kill()
+        self.api_server.start()
 
     def order(self, operation: str, **arguments: Any) -> Any:
         """Give the keeper an order about this cluster."""
-        return control.request(self.paths, operation, _ORDER_TIMEOUT_SECONDS, cluster=self.name, **arguments)
+        return control.request(self.paths, operation, ORDER_TIMEOUT_SECONDS, cluster=self.name, **arguments)
 
     def _state(self) -> dict[str, Any]:
         state: dict[str, Any] = _read_state(self.paths)["clusters"][self.name]
@@ -207,6 +235,11 @@ class Lab:
             raise LabError(unknown_name("cluster", name, clusters))
         state = clusters[name]
         return Cluster(name, self.paths, state["server"], Path(state["ca_file"]), state["uid"])
+
+    @property
+    def etcd(self) -> Server:
+        """The etcd that the clusters share which have none of their own."""
+        return Server(controlplane.ETCD, self.paths)
 
     def status(self) -> dict[str, Any]:
         """Return what runs, as the keeper sees it."""

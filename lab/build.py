@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab import toolchain
-from lab.errors import LabError
+from lab.errors import LabError, unknown_name
 from lab.locks import exclusive
 from lab.processes import bound_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _HERE = Path(__file__).resolve().parent
 LOCK_FILE = _HERE.parent / "requirements" / "go.txt"
@@ -59,6 +59,9 @@ MODULES = (
     ),
 )
 
+# Built when somebody asks for them: what a lab needs does not depend on them.
+EXTRAS = {"kwok": GoModule(name="kwok", programs=(("kwok", "sigs.k8s.io/kwok/cmd/kwok"),))}
+
 
 def cache_folder() -> Path:
     """Return the folder that keeps built programs: below XDG_CACHE_HOME, else ~/.cache."""
@@ -83,10 +86,25 @@ def ensure_binaries(progress: Callable[[str], None]) -> dict[str, Path]:
     :return: path of each program by its name.
     :raises LabError: when no toolchain is found or a build fails; says what to do.
     """
-    required = max(toolchain.required_version(module.folder / "go.mod") for module in MODULES)
+    return _ensure(MODULES, progress)
+
+
+def ensure_extra(name: str, progress: Callable[[str], None]) -> Path:
+    """Build one of the programs that are built on demand, if the cache does not hold it yet.
+
+    :return: its path.
+    :raises LabError: as :func:`ensure_binaries` does.
+    """
+    if name not in EXTRAS:
+        raise LabError(unknown_name("program built on demand", name, EXTRAS))
+    return _ensure((EXTRAS[name],), progress)[name]
+
+
+def _ensure(modules: Sequence[GoModule], progress: Callable[[str], None]) -> dict[str, Path]:
+    required = max(toolchain.required_version(module.folder / "go.mod") for module in modules)
     chosen = toolchain.choose(required, LOCK_FILE)
     programs: dict[str, Path] = {}
-    for module in MODULES:
+    for module in modules:
         folder = cache_folder() / f"{module.name}-{cache_key(module, chosen.version)}"
         _ensure_module(module, folder, chosen, progress)
         programs.update({name: folder / name for name, _ in module.programs})

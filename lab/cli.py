@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import build, launch, render, specfile
-from lab.api import DEFAULT_NAME, Cluster, Lab, Node
+from lab import build, faultcli, launch, nodecli, render, specfile
+from lab.api import DEFAULT_NAME, Lab
 from lab.errors import LabError, unknown_name
 from lab.node.profiles import PROFILES
 from lab.paths import LabPaths, default_home, tail
@@ -26,6 +26,8 @@ _EPILOG = """examples:
   python -m lab up --file lab.yaml           start what the file says
   export KUBECONFIG=$(python -m lab kubeconfig onprem --path)
   python -m lab node kill onprem-l40s-1      cut the node's power: its agent and containers die
+  python -m lab node partition gke-a100-1    cut it off; 'node heal' takes that back
+  python -m lab server freeze etcd           let etcd hang; 'server thaw' takes that back
   python -m lab logs gke/kube-apiserver -f   follow a server's log
   python -m lab down                         end everything and remove the lab's folder
 """
@@ -79,7 +81,10 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--foreground", action="store_true", help="stay until ctrl-C and end the lab then")
     command("down", _down, "End a lab, also a half-started or dead one, and remove its folder.")
     command("status", _status, "List all labs, and what runs in the one named.")
-    command("build", _build, "Build the servers into the cache and start nothing.")
+    building = command("build", _build, "Build the servers into the cache and start nothing.")
+    building.add_argument(
+        "extra", nargs="*", metavar="PROGRAM", help=f"built besides: {', '.join(build.EXTRAS)}"
+    )
     logs = command("logs", _logs, "Show the end of a server's log.")
     logs.add_argument("component", nargs="?", help="such as onprem/kube-apiserver; without it all are listed")
     logs.add_argument("--lines", type=int, default=100, help="how many lines (default: %(default)s)")
@@ -89,34 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     kubeconfig = command("kubeconfig", _kubeconfig, "Print the kubeconfig of a cluster.")
     kubeconfig.add_argument("cluster")
     kubeconfig.add_argument("--user", default=ADMIN, help="whose (default: %(default)s)")
+    kubeconfig.add_argument("--via", metavar="PROXY", help="go by a proxy, see 'proxy'")
     kubeconfig.add_argument(
         "--path", action="store_true", help="print the file's path in place of its content"
     )
-    _add_node_commands(commands, common)
+    nodecli.add(commands, common)
+    faultcli.add(commands, common)
     return parser
-
-
-def _add_node_commands(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
-    text = "List, kill, start or delete nodes."
-    nodes = commands.add_parser("node", help=text, description=text)
-    actions = nodes.add_subparsers(required=True, metavar="ACTION")
-    texts: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
-        "list": (_node_list, "List the nodes."),
-        "kill": (_node_kill, "Cut a node's power: its agent and all its containers die at once."),
-        "start": (_node_start, "Start a node whose agent does not run."),
-        "delete": (_node_delete, "Delete the Node object, as a cloud does that took the machine back."),
-    }
-    for name, (run, help_text) in texts.items():
-        action = actions.add_parser(name, help=help_text, description=help_text, parents=[common])
-        action.set_defaults(run=run)
-        if name != "list":
-            action.add_argument("node", metavar="NODE", help="its name, or CLUSTER/NAME")
-        if name == "kill":
-            action.add_argument(
-                "--agent-only", action="store_true", help="kill the agent; containers live on"
-            )
 
 
 def _paths(options: argparse.Namespace) -> LabPaths:
@@ -170,8 +154,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    del options
-    for name, path in build.ensure_binaries(_progress).items():
+    programs = build.ensure_binaries(_progress)
+    programs |= {name: build.ensure_extra(name, _progress) for name in options.extra}
+    for name, path in programs.items():
         print(f"{name}: {path}")
     return 0
 
@@ -200,52 +185,8 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _kubeconfig(options: argparse.Namespace) -> int:
-    path = _attach(options).cluster(options.cluster).kubeconfig_path(options.user)
+    cluster = _attach(options).cluster(options.cluster)
+    way = cluster.proxy(options.via) if options.via else cluster
+    path = way.kubeconfig_path(options.user)
     print(path if options.path else path.read_text(encoding="utf-8"), end="\n" if options.path else "")
     return 0
-
-
-def _node_list(options: argparse.Namespace) -> int:
-    render.nodes(_attach(options))
-    return 0
-
-
-def _node_kill(options: argparse.Namespace) -> int:
-    node = _find_node(_attach(options), options.node)
-    if options.agent_only:
-        node.kill_agent()
-        print(f"the agent of {node.name} is dead; {len(node.pids())} processes of its containers run on")
-    else:
-        print(f"{node.name} has lost its power: {node.power_off()} processes died")
-    return 0
-
-
-def _node_start(options: argparse.Namespace) -> int:
-    node = _find_node(_attach(options), options.node)
-    node.start()
-    print(f"the agent of {node.name} runs; the node is Ready in some seconds")
-    return 0
-
-
-def _node_delete(options: argparse.Namespace) -> int:
-    node = _find_node(_attach(options), options.node)
-    node.delete_object()
-    print(f"the Node object {node.name} is deleted; its processes run on until 'node kill'")
-    return 0
-
-
-def _find_node(lab: Lab, wanted: str) -> Node:
-    """Find a node by ``NAME`` or ``CLUSTER/NAME``."""
-    every: dict[str, list[Node]] = {}
-    clusters: list[Cluster] = lab.clusters
-    for cluster in clusters:
-        for node in cluster.nodes:
-            every.setdefault(node.name, []).append(node)
-            every[f"{cluster.name}/{node.name}"] = [node]
-    found = every.get(wanted, [])
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = " or ".join(f"{node.cluster.name}/{node.name}" for node in found)
-        raise LabError(f"several clusters have a node {wanted!r}; say which one: {names}")
-    raise LabError(unknown_name("node", wanted, [name for name in every if "/" not in name]))

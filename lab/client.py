@@ -102,8 +102,12 @@ class ApiClient:
         body: Json = None,
         params: Mapping[str, Parameter] | None = None,
         content_type: str = "application/json",
+        connection: http.client.HTTPSConnection | None = None,
     ) -> Json:
-        """Send one request and decode its answer."""
+        """Send one request and decode its answer.
+
+        :param connection: one of :meth:`connect` that stays open for more requests of one thread.
+        """
         query = {
             key: str(value).lower() if isinstance(value, bool) else value
             for key, value in (params or {}).items()
@@ -115,22 +119,27 @@ class ApiClient:
         if body is not None:
             headers["Content-Type"] = content_type
             payload = json.dumps(body).encode()
-        address = urlsplit(self.server)
-        connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=self.timeout_seconds, context=self._context
-        )
+        used = connection or self.connect()
         try:
-            connection.request(
+            used.request(
                 method, f"{path}?{urlencode(query)}" if query else path, body=payload, headers=headers
             )
-            response = connection.getresponse()
+            response = used.getresponse()
             text = response.read().decode("utf-8", errors="replace")
         finally:
-            connection.close()
+            if connection is None:
+                used.close()
         is_json = (response.getheader("Content-Type") or "").startswith("application/json")
         if response.status >= 400:
             raise _error(response.status, text, is_json=is_json)
         return json.loads(text) if is_json else text
+
+    def connect(self) -> http.client.HTTPSConnection:
+        """Return a new connection, for many requests in a row."""
+        address = urlsplit(self.server)
+        return http.client.HTTPSConnection(
+            address.hostname or "", address.port, timeout=self.timeout_seconds, context=self._context
+        )
 
     def _try_get(self, path: str, params: Mapping[str, Parameter]) -> tuple[Json, str | None]:
         """Return the object or what stands in the way for now; a refusal that will not pass is raised."""

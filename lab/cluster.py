@@ -13,8 +13,10 @@ from lab import controlplane, pki
 from lab.client import ApiClient
 from lab.component import Component, on_free_port
 from lab.errors import LabApiError, LabError, unknown_name
+from lab.etcd import Etcd
+from lab.helpers import RunningKwok, RunningProxy
 from lab.node import faults, profiles
-from lab.ports import free_port, is_free
+from lab.ports import free_port, wait_free
 from lab.spec import ADMIN
 
 if TYPE_CHECKING:
@@ -51,12 +53,26 @@ class RunningCluster:
         self._progress = progress
         self._etcd_port = 0
         self.files = controlplane.create_files(paths, spec)
-        self.servers = {
-            program: Component(f"{spec.name}/{program}", paths.component(f"{spec.name}/{program}"))
-            for program in (controlplane.API_SERVER, controlplane.CONTROLLER_MANAGER, controlplane.SCHEDULER)
+        starts = {
+            controlplane.API_SERVER: self._start_api_server_again,
+            controlplane.CONTROLLER_MANAGER: self._start_controller_manager,
+            controlplane.SCHEDULER: self._start_scheduler,
         }
+        self.servers = {
+            program: Component(
+                self._component(program), paths.component(self._component(program)), again=start
+            )
+            for program, start in starts.items()
+        }
+        self._etcd: Etcd | None = None
+        if spec.own_etcd:
+            name = self._component(controlplane.ETCD)
+            self._etcd = Etcd(name, paths.component(name), programs[controlplane.ETCD])
+            self.servers[controlplane.ETCD] = self._etcd.component
         self.nodes: dict[str, Component] = {}
         self.node_specs: dict[str, NodeSpec] = {}
+        self.proxies: dict[str, RunningProxy] = {}
+        self._kwok = RunningKwok(self.files, lab.node_monitor_grace_seconds)
         # One order at a time changes the processes of a cluster.
         self.lock = asyncio.Lock()
 
@@ -66,26 +82,28 @@ class RunningCluster:
         server = controlplane.server_url(self.port)
         return ApiClient(server, self.files.keys.ca, self.files.tokens[ADMIN], _POLL_TIMEOUT_SECONDS)
 
+    def _component(self, program: str) -> str:
+        return f"{self.spec.name}/{program}"
+
     async def start(self, etcd_port: int) -> None:
-        """Start the servers and the nodes and wait until all of it is ready."""
+        """Start the servers and the nodes and wait until all of it is ready.
+
+        :param etcd_port: of the lab's etcd; a cluster with an etcd of its own does not use it.
+        """
         self._etcd_port = etcd_port
+        if self._etcd is not None:
+            await self._etcd.start()
+            self._etcd_port = self._etcd.port
         await on_free_port(self._start_first_api_server)
         self._progress(f"{self.spec.name}: API server is ready at {controlplane.server_url(self.port)}")
-        name, files = self.spec.name, self.files
-        self.servers[controlplane.CONTROLLER_MANAGER].start(
-            controlplane.controller_manager_command(
-                self._programs[controlplane.CONTROLLER_MANAGER], files, self._lab.node_monitor_grace_seconds
-            )
-        )
-        self.servers[controlplane.SCHEDULER].start(
-            controlplane.scheduler_command(self._programs[controlplane.SCHEDULER], files)
-        )
+        await self._start_controller_manager()
+        await self._start_scheduler()
         for node in self.spec.all_nodes():
             self._prepare_node(node)
             self._start_node(node.name)
         await self.servers[controlplane.API_SERVER].until(self._has_uid)
         await self.nodes_ready(list(self.nodes))
-        self._progress(f"{name}: {len(self.nodes)} nodes are ready")
+        self._progress(f"{self.spec.name}: {len(self.nodes)} nodes are ready")
 
     async def _start_first_api_server(self) -> None:
         self.port = free_port()
@@ -115,19 +133,40 @@ class RunningCluster:
             self.uid = namespace["metadata"]["uid"]
         return bool(self.uid)
 
-    async def stop_api_server(self) -> None:
-        """Kill the API server, as a crash does."""
-        server = self.servers[controlplane.API_SERVER]
-        server.kill()
-        await server.gone()
-
-    async def start_api_server(self) -> None:
-        """Start the API server again, on the port that its clients know."""
-        if self.servers[controlplane.API_SERVER].pid is None and not is_free(self.port):
-            raise LabError(
-                f"another program took port {self.port} of {self.spec.name}'s API server; end it first"
-            )
+    async def _start_api_server_again(self) -> None:
+        """Start the API server on the port that its clients know; a predecessor may still be ending."""
+        await wait_free(self.port, f"{self.spec.name}'s API server")
         await self._run_api_server()
+
+    async def _start_controller_manager(self) -> None:
+        program, grace = controlplane.CONTROLLER_MANAGER, self._lab.node_monitor_grace_seconds
+        self.servers[program].start(
+            controlplane.controller_manager_command(self._programs[program], self.files, grace)
+        )
+
+    async def _start_scheduler(self) -> None:
+        program = controlplane.SCHEDULER
+        self.servers[program].start(controlplane.scheduler_command(self._programs[program], self.files))
+
+    def components(self) -> list[Component]:
+        """Return every process but those of nodes, started or not."""
+        helpers = [proxy.component for proxy in self.proxies.values()]
+        if self._kwok.component.children:
+            helpers.append(self._kwok.component)
+        return [*self.servers.values(), *helpers]
+
+    async def start_kwok(self, program: str) -> None:
+        """Start the KWOK controller; one that runs already is left as it is."""
+        if self._kwok.component.pid is None:
+            await self._kwok.start(program)
+
+    async def add_proxy(self, name: str) -> None:
+        """Start a proxy before the API server; one that is there already is left as it is."""
+        if name in self.proxies:
+            return
+        proxy = RunningProxy(self.files, name, self.port)
+        await proxy.start()
+        self.proxies[name] = proxy
 
     # -- nodes --
 
@@ -137,7 +176,7 @@ class RunningCluster:
         self._start_node(node.name)
         await self.nodes_ready([node.name])
 
-    def start_node(self, name: str) -> None:
+    async def start_node(self, name: str) -> None:
         """Start the agent of a node that is off."""
         self._node(name)
         self._start_node(name)
@@ -157,6 +196,26 @@ class RunningCluster:
         await asyncio.to_thread(faults.kill_agent, component.folder)
         component.kill()
         await component.gone()
+
+    async def partition_node(self, name: str) -> None:
+        """Cut a node off from the API server."""
+        await asyncio.to_thread(faults.partition, self._node(name).folder)
+
+    async def heal_node(self, name: str) -> None:
+        """Give a node its network back."""
+        await asyncio.to_thread(faults.heal, self._node(name).folder)
+
+    async def freeze_node(self, name: str) -> int:
+        """Stop everything that runs on a node."""
+        return await asyncio.to_thread(faults.freeze, self._node(name).folder)
+
+    async def freeze_agent(self, name: str) -> None:
+        """Stop a node's agent; its containers run on."""
+        await asyncio.to_thread(faults.freeze_agent, self._node(name).folder)
+
+    async def thaw_node(self, name: str) -> None:
+        """Let everything on a node go on."""
+        await asyncio.to_thread(faults.thaw, self._node(name).folder)
 
     async def nodes_ready(self, names: list[str]) -> None:
         """Wait until nodes are Ready and no taint of a node that is not is left."""
@@ -206,6 +265,8 @@ class RunningCluster:
             "profile": profile,
             "renew_seconds": node.renew_seconds,
             "sandbox": node.sandbox,
+            "images": list(node.images),
+            "backoff_seconds": node.backoff_seconds,
         }
         pki.write_private(folder / "config.json", json.dumps(config, indent=1).encode())
         # -m looks for the package in the working directory, whatever the user's path settings are.

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from lab.errors import LabError
@@ -44,6 +44,8 @@ class Component:
 
     :param name: as in ``logs``: ``etcd``, ``onprem/kube-apiserver``, ``onprem/node/onprem-l40s-1``.
     :param folder: gets its log and its process record.
+    :param again: starts it once more as it was; ``None`` where an order of its own does that.
+    :param retired: predecessors that were asked to end and may still be at it.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Component:
     log: str = "log"
     cwd: Path | None = None
     child: subprocess.Popen[bytes] | None = None
+    again: Callable[[], Awaitable[None]] | None = None
+    retired: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def log_file(self) -> Path:
@@ -68,19 +72,39 @@ class Component:
             raise LabError(f"{self.name} already runs (pid {self.pid})")
         self.child = spawn(command, folder=self.folder, log=self.log, cwd=self.cwd)
 
+    @property
+    def children(self) -> list[subprocess.Popen[bytes]]:
+        """Every process of it, predecessors that are still ending included."""
+        return [*self.retired, *([self.child] if self.child is not None else [])]
+
     def kill(self) -> None:
-        """Send SIGKILL if it runs."""
-        if self.child is not None and self.child.poll() is None:
-            self.child.send_signal(signal.SIGKILL)
+        """Send SIGKILL if it runs, to predecessors too."""
+        for child in self.children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it.
+
+        :raises LabError: when it does not run.
+        """
+        if self.child is None or self.pid is None:
+            raise LabError(f"{self.name} does not run; start it first")
+        self.child.send_signal(number)
+
+    def retire(self) -> None:
+        """Ask it to end (SIGTERM) and let it take its time; a successor may be started meanwhile."""
+        self.send(signal.SIGTERM)
+        if self.child is not None:
+            self.retired = [child for child in self.retired if child.poll() is None] + [self.child]
+            self.child = None
 
     async def gone(self, timeout_seconds: float = 10.0) -> None:
-        """Wait until the process has ended."""
+        """Wait until the process has ended, and its predecessors."""
         deadline = time.monotonic() + timeout_seconds
-        while self.pid is not None:
+        while left := [child.pid for child in self.children if child.poll() is None]:
             if time.monotonic() > deadline:
-                raise LabError(
-                    f"{self.name} (pid {self.pid}) did not end within {timeout_seconds:g} s of SIGKILL"
-                )
+                raise LabError(f"{self.name} (pid {left[-1]}) did not end within {timeout_seconds:g} s")
             await asyncio.sleep(_POLL_SECONDS)
 
     async def until(self, ready: Callable[[], bool]) -> None:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 from lab.errors import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from lab.paths import LabPaths
 
 LINE_LIMIT = 4 * 1024 * 1024
+
+
+class NobodyAnswersError(LabError):
+    """Nobody listens on a socket, or who does has left without an answer."""
 
 
 class KeeperUnreachableError(LabError):
@@ -39,28 +43,44 @@ def request(paths: LabPaths, operation: str, timeout_seconds: float = 60.0, **ar
     :raises KeeperUnreachableError: when no keeper answers.
     :raises LabError: with the keeper's words, when it refuses.
     """
-    line = json.dumps({"operation": operation, **arguments}).encode() + b"\n"
+    owner = f"the keeper of lab {paths.name!r}"
+    try:
+        content = ask(paths.socket, {"operation": operation, **arguments}, timeout_seconds, owner)
+    except NobodyAnswersError as error:
+        raise KeeperUnreachableError(_not_running(paths)) from error
+    if "error" in content:
+        raise LabError(content["error"])
+    return content["result"]
+
+
+def ask(path: Path, order: Mapping[str, Any], timeout_seconds: float, owner: str) -> dict[str, Any]:
+    """Send one order to a unix socket and return the answer.
+
+    :param owner: who listens there, for the error.
+    :raises NobodyAnswersError: when nobody listens, or leaves without an answer.
+    :raises LabError: when there is no answer in time.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout_seconds)
         try:
-            with short_socket_path(paths.socket) as name:
+            with short_socket_path(path) as name:
                 connection.connect(name)
-            connection.sendall(line)
+            connection.sendall(json.dumps(order).encode() + b"\n")
             with connection.makefile("rb") as reader:
                 answer = reader.readline(LINE_LIMIT)
         except TimeoutError as error:
             raise LabError(
-                f"the keeper of lab {paths.name!r} did not answer {operation!r} in {timeout_seconds:g} s; "
-                f"see {paths.keeper_log}"
+                f"{owner} did not answer {dict(order)} in {timeout_seconds:g} s; "
+                f"see the logs in {path.parent}"
             ) from error
         except OSError as error:
-            raise KeeperUnreachableError(_not_running(paths)) from error
+            raise NobodyAnswersError(
+                f"{owner} does not answer: {error}; see the logs in {path.parent}"
+            ) from error
     if not answer:
-        raise KeeperUnreachableError(_not_running(paths))
-    content = json.loads(answer)
-    if "error" in content:
-        raise LabError(content["error"])
-    return content["result"]
+        raise NobodyAnswersError(f"{owner} has left without an answer; see the logs in {path.parent}")
+    content: dict[str, Any] = json.loads(answer)
+    return content
 
 
 def _not_running(paths: LabPaths) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lab.paths import LabPaths
     from lab.spec import ClusterSpec
 
+ETCD = "etcd"
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
@@ -55,11 +56,11 @@ class ClusterFiles:
         """Token file of the API server."""
         return self.paths.cluster(self.name) / "tokens.csv"
 
-    def write_kubeconfigs(self, port: int) -> None:
-        """Write the kubeconfig file of every user."""
+    def write_kubeconfigs(self, port: int, proxy: str | None = None) -> None:
+        """Write the kubeconfig file of every user, for the API server itself or for a proxy before it."""
         for user in self.tokens:
             content = yaml.safe_dump(self.kubeconfig(user, port), sort_keys=False)
-            pki.write_private(self.paths.kubeconfig(self.name, user), content.encode())
+            pki.write_private(self.paths.kubeconfig(self.name, user, proxy), content.encode())
 
     def kubeconfig(self, user: str, port: int) -> dict[str, Any]:
         """Return the kubeconfig of a user; complete in itself, it refers to no other file."""

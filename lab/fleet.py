@@ -5,29 +5,71 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import secrets
 import signal
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab import controlplane, specfile
 from lab.cluster import RunningCluster
-from lab.component import Component, on_free_port
 from lab.errors import LabError, LabSpecError, unknown_name
+from lab.etcd import Etcd
 from lab.node import faults, profiles
 from lab.pki import write_private
-from lab.ports import free_port
 from lab.processes import ProcessId, wait_gone
+from lab.spec import check_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
+    from lab.component import Component
     from lab.paths import LabPaths
     from lab.spec import LabSpec
 
 _END_TIMEOUT_SECONDS = 10.0
+_NODE_ORDERS: Mapping[str, Callable[[RunningCluster, str], Awaitable[Any]]] = {
+    "node-start": RunningCluster.start_node,
+    "node-power-off": RunningCluster.power_off,
+    "node-kill-agent": RunningCluster.kill_agent,
+    "node-partition": RunningCluster.partition_node,
+    "node-heal": RunningCluster.heal_node,
+    "node-freeze": RunningCluster.freeze_node,
+    "node-freeze-agent": RunningCluster.freeze_agent,
+    "node-thaw": RunningCluster.thaw_node,
+}
+
+
+async def _kill(server: Component) -> None:
+    server.kill()
+    await server.gone()
+
+
+async def _terminate(server: Component) -> None:
+    server.retire()
+
+
+async def _freeze(server: Component) -> None:
+    server.send(signal.SIGSTOP)
+
+
+async def _thaw(server: Component) -> None:
+    server.send(signal.SIGCONT)
+
+
+async def _start(server: Component) -> None:
+    if server.pid is not None:
+        raise LabError(f"{server.name} already runs (pid {server.pid}); if it is frozen, thaw it")
+    if server.again is None:
+        raise LabError(f"{server.name} cannot be started again; end the lab and start it anew")
+    await server.again()
+
+
+_SERVER_ORDERS: Mapping[str, Callable[[Component], Awaitable[None]]] = {
+    "server-kill": _kill,
+    "server-terminate": _terminate,
+    "server-freeze": _freeze,
+    "server-thaw": _thaw,
+    "server-start": _start,
+}
 
 
 class Fleet:
@@ -44,39 +86,33 @@ class Fleet:
         self._paths = paths
         self._spec = spec
         self._programs = programs
-        self._etcd = Component("etcd", paths.component("etcd"))
+        self._etcd = Etcd(controlplane.ETCD, paths.component(controlplane.ETCD), programs[controlplane.ETCD])
+        # One order at a time changes the process of the etcd that clusters share.
+        self._lock = asyncio.Lock()
         self._clusters = {
             each.name: RunningCluster(paths, spec, each, programs, progress) for each in spec.clusters
         }
 
     async def start(self) -> None:
         """Start everything, the clusters side by side, and wait until all of it is ready."""
-        etcd_port = await on_free_port(self._start_etcd)
+        if not all(cluster.own_etcd for cluster in self._spec.clusters):
+            await self._etcd.start()
         async with asyncio.TaskGroup() as group:
             for cluster in self._clusters.values():
-                group.create_task(cluster.start(etcd_port))
+                group.create_task(cluster.start(self._etcd.port))
         self._write_state()
         self.ready = True
 
-    async def _start_etcd(self) -> int:
-        port, member = free_port(), secrets.token_hex(8)
-        data = self._etcd.folder / f"data-{member}"
-        self._etcd.start(
-            controlplane.etcd_command(self._programs["etcd"], member, data, port, peer_port=free_port())
-        )
-        await self._etcd.until(lambda: _is_member(port, member))
-        return port
-
     def components(self) -> list[Component]:
         """Return every process of the lab, started or not."""
-        found = [self._etcd]
+        found = [self._etcd.component]
         for cluster in self._clusters.values():
-            found += [*cluster.servers.values(), *cluster.nodes.values()]
+            found += [*cluster.components(), *cluster.nodes.values()]
         return found
 
     def reap(self) -> None:
         """Collect every child that has ended, orphans of dead node agents among them."""
-        known = {each.child.pid: each.child for each in self.components() if each.child is not None}
+        known = {child.pid: child for each in self.components() for child in each.children}
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -114,29 +150,32 @@ class Fleet:
             return self.status()
         if not self.ready:
             raise LabError(f"lab {self._paths.name!r} is still starting; wait for it, or end it with 'down'")
+        if operation in _SERVER_ORDERS:
+            component, lock = self._server(arguments["server"])
+            async with lock:
+                return await _SERVER_ORDERS[operation](component)
         cluster = self._cluster(arguments["cluster"])
         async with cluster.lock:
-            return await self._change(cluster, operation, arguments)
+            if operation == "node-add":
+                return await self._add_node(cluster, arguments["node"])
+            if operation == "kwok-start":
+                return await cluster.start_kwok(arguments["program"])
+            if operation == "proxy-add":
+                return await self._add_proxy(cluster, arguments["proxy"])
+            if operation in _NODE_ORDERS:
+                return await _NODE_ORDERS[operation](cluster, arguments["node"])
+        raise LabError(f"the keeper knows no order {operation!r}; it may be of another version: start anew")
 
-    async def _change(self, cluster: RunningCluster, operation: str, arguments: Mapping[str, Any]) -> Any:
-        match operation:
-            case "api-stop":
-                await cluster.stop_api_server()
-            case "api-start":
-                await cluster.start_api_server()
-            case "node-add":
-                await self._add_node(cluster, arguments["node"])
-            case "node-start":
-                cluster.start_node(arguments["node"])
-            case "node-power-off":
-                return await cluster.power_off(arguments["node"])
-            case "node-kill-agent":
-                await cluster.kill_agent(arguments["node"])
-            case _:
-                raise LabError(
-                    f"the keeper knows no order {operation!r}; it may be of another version: start anew"
-                )
-        return None
+    def _server(self, name: str) -> tuple[Component, asyncio.Lock]:
+        """Return a server and the lock of who changes it."""
+        found = {}
+        if self._etcd.port:
+            found[self._etcd.component.name] = self._etcd.component, self._lock
+        for cluster in self._clusters.values():
+            found |= {server.name: (server, cluster.lock) for server in cluster.components()}
+        if name not in found:
+            raise LabError(unknown_name("server", name, found))
+        return found[name]
 
     async def _add_node(self, cluster: RunningCluster, plain: Any) -> None:
         node = specfile.node(plain, "node")
@@ -149,11 +188,16 @@ class Fleet:
         self._spec = self._spec.with_node(cluster.spec.name, node)
         self._write_state()
 
+    async def _add_proxy(self, cluster: RunningCluster, name: str) -> int:
+        check_name("name of the proxy", name)
+        await cluster.add_proxy(name)
+        return cluster.proxies[name].port
+
     def status(self) -> dict[str, Any]:
         """Return what runs."""
         return {
             "ready": self.ready,
-            "etcd": self._etcd.pid,
+            "etcd": self._etcd.component.pid,
             "clusters": {
                 name: {
                     "server": controlplane.server_url(cluster.port) if cluster.port else None,
@@ -182,6 +226,7 @@ class Fleet:
                     "uid": cluster.uid,
                     "tokens": dict(cluster.files.tokens),
                     "nodes": list(cluster.nodes),
+                    "own_etcd": cluster.spec.own_etcd,
                 }
                 for name, cluster in self._clusters.items()
             },
@@ -189,20 +234,6 @@ class Fleet:
         scratch = self._paths.state_file.with_suffix(".new")
         write_private(scratch, json.dumps(state, indent=1).encode())
         scratch.rename(self._paths.state_file)
-
-
-def _is_member(port: int, member: str) -> bool:
-    """Say whether the etcd that answers on a port is the one that was started, not another lab's."""
-    query = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v3/cluster/member/list", data=b"{}", method="POST"
-    )
-    try:
-        # Loopback is never behind a proxy, whatever the environment says.
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(query, timeout=5) as answer:
-            members = json.load(answer).get("members", [])
-    except (OSError, ValueError, urllib.error.URLError):
-        return False
-    return any(each.get("name") == member for each in members)
 
 
 def _descendants(pid: int) -> list[ProcessId]:

@@ -75,9 +75,14 @@ class LabPaths:
         """Return the folder of a node."""
         return self.folder / cluster / "node" / node
 
-    def kubeconfig(self, cluster: str, user: str) -> Path:
-        """Return the kubeconfig file of a user."""
-        return self.folder / cluster / f"kubeconfig-{user}.yaml"
+    def proxy(self, cluster: str, proxy: str) -> Path:
+        """Return the folder of a proxy before a cluster's API server."""
+        return self.folder / cluster / f"proxy-{proxy}"
+
+    def kubeconfig(self, cluster: str, user: str, proxy: str | None = None) -> Path:
+        """Return the kubeconfig file of a user, with the API server's own address or a proxy's."""
+        way = f".{proxy}" if proxy else ""
+        return self.folder / cluster / f"kubeconfig-{user}{way}.yaml"
 
     def logs(self) -> dict[str, Path]:
         """Return the log files that exist, by component, such as ``etcd`` or ``onprem/kube-apiserver``."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
+import time
 from pathlib import Path
 
 from lab.errors import LabError
@@ -41,6 +43,18 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+async def wait_free(port: int, owner: str, timeout_seconds: float = 10.0) -> None:
+    """Wait until a server that was there before has given its port up.
+
+    :raises LabError: when it is taken for longer, so by another program.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while not is_free(port):
+        if time.monotonic() > deadline:
+            raise LabError(f"another program took port {port} of {owner}; end it first")
+        await asyncio.sleep(0.02)
 
 
 def _ephemeral_range() -> tuple[int, int]:

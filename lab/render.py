@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from lab import launch
+from lab import controlplane, launch
 from lab.errors import LabApiError, LabError
 
 if TYPE_CHECKING:
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
     from lab.api import Cluster, Lab
     from lab.paths import LabPaths
+
+_SERVERS = (
+    controlplane.API_SERVER,
+    controlplane.CONTROLLER_MANAGER,
+    controlplane.SCHEDULER,
+    controlplane.ETCD,
+)
 
 
 def labs(found: Sequence[LabPaths], home: Path) -> None:
@@ -39,11 +46,11 @@ def labs(found: Sequence[LabPaths], home: Path) -> None:
 def lab(running: Lab) -> None:
     """Print the clusters and nodes of one lab."""
     status = running.status()
-    table = Table(
-        "cluster", "address", "API server pid", "controllers", "scheduler", title=f"lab {running.name}"
-    )
+    columns = ("cluster", "address", "API server pid", "controllers", "scheduler", "etcd")
+    table = Table(*columns, title=f"lab {running.name}")
     for name, cluster in status["clusters"].items():
-        table.add_row(name, cluster["server"], *[_process(pid) for pid in cluster["servers"].values()])
+        pids = {controlplane.ETCD: status["etcd"]} | cluster["servers"]
+        table.add_row(name, cluster["server"], *[_process(pids[program]) for program in _SERVERS])
     console = Console()
     console.print(table)
     nodes(running)
@@ -84,4 +91,5 @@ def _ready(node: dict[str, Any] | None) -> str:
 
 
 def _gpus(node: dict[str, Any] | None) -> str:
-    return str((node or {}).get("status", {}).get("capacity", {}).get("nvidia.com/gpu", "-"))
+    capacity = (node or {}).get("status", {}).get("capacity", {})
+    return str(next((capacity[name] for name in ("nvidia.com/gpu", "amd.com/gpu") if name in capacity), "-"))

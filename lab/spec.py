@@ -32,6 +32,8 @@ class NodeSpec:
     :param region: topology region in place of the profile's; ``None`` keeps the profile's.
     :param renew_seconds: period of the node's heartbeat.
     :param sandbox: ``namespace`` (mount and pid namespaces), ``plain``, or ``auto``: what the machine allows.
+    :param images: names of the images that it can have; ``*`` stands for any text without a slash.
+    :param backoff_seconds: delay after a first failed pull or crash; it doubles, up to 30 times.
     """
 
     name: str
@@ -42,6 +44,8 @@ class NodeSpec:
     region: str | None = None
     renew_seconds: float = 10.0
     sandbox: str = "auto"
+    images: tuple[str, ...] = ("*", "lab/*")
+    backoff_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,14 @@ class ClusterSpec:
         are all lost never evicts a pod.
     :param users: names that get a token and a kubeconfig and no rights.
     :param cpu_node: whether that node is added.
+    :param own_etcd: whether it gets an etcd of its own, so that an outage of it hits no other cluster.
     """
 
     name: str
     nodes: tuple[NodeSpec, ...] = ()
     users: tuple[str, ...] = ()
     cpu_node: bool = True
+    own_etcd: bool = False
 
     def all_nodes(self) -> tuple[NodeSpec, ...]:
         """Return the nodes listed and the node that is added."""
@@ -117,6 +123,8 @@ class LabSpec:
             yield f"{path}.gpus", f"is {node.gpus}; give 0 to 1024"
         if node.sandbox not in SANDBOXES:
             yield f"{path}.sandbox", unknown_name("sandbox", node.sandbox, SANDBOXES)
+        if not (math.isfinite(node.backoff_seconds) and node.backoff_seconds >= 0.1):
+            yield f"{path}.backoff_seconds", f"is {node.backoff_seconds}; give at least 0.1"
         if not (math.isfinite(node.renew_seconds) and node.renew_seconds >= 0.1):
             yield f"{path}.renew_seconds", f"is {node.renew_seconds}; give at least 0.1"
         elif node.renew_seconds * 1.5 > self.node_monitor_grace_seconds:
@@ -159,7 +167,16 @@ def check_lab_name(name: str) -> None:
 
     :raises LabSpecError: says what a name may be.
     """
-    problems = [f"{where}: {what}" for where, what in _bad_name("name of the lab", name)]
+    check_name("name of the lab", name)
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that is no folder name.
+
+    :param what: what is named.
+    :raises LabSpecError: says what a name may be.
+    """
+    problems = [f"{where}: {problem}" for where, problem in _bad_name(what, name)]
     if problems:
         raise LabSpecError(problems)
 

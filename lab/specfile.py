@@ -39,7 +39,7 @@ _NUMBER: _Check = ("a number", lambda value: _is_int(value) or isinstance(value,
 _BOOL: _Check = ("true or false", lambda value: isinstance(value, bool))
 
 _LAB = {"clusters": _LIST, "node_monitor_grace_seconds": _WHOLE}
-_CLUSTER = {"name": _TEXT, "nodes": _LIST, "users": _TEXTS, "cpu_node": _BOOL}
+_CLUSTER = {"name": _TEXT, "nodes": _LIST, "users": _TEXTS, "cpu_node": _BOOL, "own_etcd": _BOOL}
 _NODE = {
     "name": _TEXT,
     "profile": _TEXT,
@@ -49,6 +49,8 @@ _NODE = {
     "region": _TEXT,
     "renew_seconds": _NUMBER,
     "sandbox": _TEXT,
+    "images": _TEXTS,
+    "backoff_seconds": _NUMBER,
 }
 
 
@@ -106,7 +108,12 @@ def node(data: Any, source: str) -> NodeSpec:
     values = _section(data, "", _NODE, ("name", "profile"), problems)
     if problems:
         raise LabSpecError([f"{source}:{where}: {what}" for where, what in problems])
-    return NodeSpec(**values)
+    return _node(values)
+
+
+def _node(values: dict[str, Any]) -> NodeSpec:
+    images = {"images": tuple(values["images"])} if "images" in values else {}
+    return NodeSpec(**values | images)
 
 
 def dump_node(spec: NodeSpec) -> dict[str, Any]:
@@ -133,7 +140,7 @@ def _lab(data: Any, problems: list[tuple[str, str]]) -> LabSpec:
         nodes = []
         for position, item in enumerate(found.get("nodes", ())):
             values_of_node = _section(item, f"{path}.nodes[{position}]", _NODE, ("name", "profile"), problems)
-            nodes.append(NodeSpec(**{"name": "", "profile": "", **values_of_node}))
+            nodes.append(_node({"name": "", "profile": "", **values_of_node}))
         found.update(nodes=tuple(nodes), users=tuple(found.get("users", ())))
         clusters.append(ClusterSpec(**{"name": "", **found}))
     return LabSpec(**{**values, "clusters": tuple(clusters)})

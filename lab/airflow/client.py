@@ -220,6 +220,18 @@ class AirflowClient(RestSession):
         body = {"dry_run": False, "only_failed": False, "dag_run_id": run_id, "task_ids": [target]}
         self.call("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
 
+    def delete_task(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Delete a task instance; a run that goes on makes a new one, which begins with its first try."""
+        self.call("DELETE", _task_path(dag_id, run_id, task_id, -1))
+
+    def set_run_state(self, dag_id: str, run_id: str, state: str) -> None:
+        """Mark a whole run as ``success`` or ``failed``, its unfinished tasks too."""
+        self.call("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", json={"state": state})
+
+    def delete_run(self, dag_id: str, run_id: str) -> None:
+        """Delete a run, which must have ended, with all its task instances."""
+        self.call("DELETE", f"/dags/{dag_id}/dagRuns/{run_id}")
+
     # --- waiting -------------------------------------------------------------------------------------------
 
     def _wait(

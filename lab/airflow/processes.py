@@ -6,6 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -53,6 +54,8 @@ class WardedProcesses:
         self._requests = cast("IO[bytes]", self._warden.stdin)
         self._answers = cast("IO[bytes]", self._warden.stdout)
         self._log = log
+        # One request and its answer at a time: tests ask from several threads.
+        self._lock = threading.Lock()
 
     @property
     def warden_pid(self) -> int:
@@ -61,9 +64,10 @@ class WardedProcesses:
 
     def _ask(self, **request: Any) -> Any:
         try:
-            self._requests.write(json.dumps(request).encode() + b"\n")
-            self._requests.flush()
-            answer = self._answers.readline()
+            with self._lock:
+                self._requests.write(json.dumps(request).encode() + b"\n")
+                self._requests.flush()
+                answer = self._answers.readline()
         except (BrokenPipeError, ValueError) as error:
             raise WardenError(f"the warden of these processes is gone (its log: {self._log})") from error
         if not answer:

@@ -23,7 +23,7 @@ from lab.airflow.processes import WardedProcesses
 from lab.airflow.template import copy_migrated_database, migrate, precompile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from lab.airflow.processes import ProcessStatus
 
@@ -35,6 +35,8 @@ COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
+#: What a test may ``start`` beside them.
+EXTRA_COMPONENTS: Mapping[str, tuple[str, ...]] = {"triggerer-2": ("triggerer", "--skip-serve-logs")}
 #: Name of each component in the health report of the API.
 HEALTH_KEYS = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
 #: What the servers log many times a second although nothing happens.
@@ -53,7 +55,7 @@ class AirflowProcesses:
     - ``client`` (admin) and ``viewer_client``: the REST API.
     - ``add_dag(name, source)``: put a DAG file into the DAG folder and wait until it is parsed.
     - ``kill(name, signal)``, ``start(name)``, ``pid(name)``, ``processes(name)`` with the names of
-      ``COMPONENTS``.
+      ``COMPONENTS``; ``triggerer-2`` runs only when it is started.
     - ``server_logs(lines)``: the tails of all server logs; printed below each failed test by
       ``tests/conftest.py``.
 
@@ -154,15 +156,34 @@ class AirflowProcesses:
 
     def _spawn(self, name: str) -> None:
         log = self.log_file(name)
-        argv = [sys.executable, "-m", "airflow", *COMPONENTS[name]]
+        argv = [sys.executable, "-m", "airflow", *{**COMPONENTS, **EXTRA_COMPONENTS}[name]]
         self._running.start(name, argv, out=log, err=log)
         self._expected_alive.add(name)
 
     def start(self, name: str) -> None:
-        """Start a component that was killed, and wait until it reports as healthy."""
+        """Start a component that was killed, or an extra one, and wait until it reports as healthy."""
         started_at = datetime.now(UTC)
         self._spawn(name)
-        self.wait_healthy([name], since=started_at)
+        if name in EXTRA_COMPONENTS:
+            # The health report tells of one triggerer only; a new one is seen in the list of jobs.
+            self._wait(lambda: self._triggerer_since(started_at), name)
+        else:
+            self.wait_healthy([name], since=started_at)
+
+    def _triggerer_since(self, started_at: datetime) -> bool:
+        listed = self.client.get("/jobs", job_type="TriggererJob", is_alive=True, limit=100)["jobs"]
+        starts = [datetime.fromisoformat(job["start_date"]) for job in listed if job["start_date"]]
+        return any(start >= started_at for start in starts)
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not condition():
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"{what} is not there after {START_TIMEOUT_SECONDS:g} s\n{self.server_logs(30)}"
+                )
+            time.sleep(0.1)
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Signal a component.
@@ -174,6 +195,15 @@ class AirflowProcesses:
         if number not in (signal.SIGSTOP, signal.SIGCONT):
             self._expected_alive.discard(name)
         self._running.kill(name, number)
+
+    def kill_alone(self, name: str) -> list[int]:
+        """SIGKILL a component's main process alone; return its descendants, which live on for a while."""
+        main = self.pid(name)
+        below = [pid for pid in self.processes(name) if pid != main]
+        self._expected_alive.discard(name)
+        os.kill(main, signal.SIGKILL)
+        self.wait_ended(name)
+        return below
 
     def wait_ended(self, name: str, timeout_seconds: float = 30) -> int:
         """Wait for a component to end after ``kill(name, SIGTERM)``; return its exit code."""
@@ -204,7 +234,7 @@ class AirflowProcesses:
         """Return the tails of the logs of all components, each with its state."""
         states = self._processes.status() if self._processes is not None else {}
         parts = []
-        for name in COMPONENTS:
+        for name in (*COMPONENTS, *(name for name in EXTRA_COMPONENTS if name in states)):
             entry = states.get(name)
             state = "not started" if entry is None else f"pid {entry.pid}, exit code {entry.exit_code}"
             parts.append(f"--- {name} ({state}), last {lines} lines of {self.log_file(name)}")

@@ -130,13 +130,14 @@ def server_options(home: Path, port: int, parallelism: int) -> dict[str, dict[st
             "job_heartbeat_sec": 2,
             "scheduler_health_check_threshold": 15,
             "orphaned_tasks_check_interval": 10,
-            "task_instance_heartbeat_timeout": 20,
+            "task_instance_heartbeat_timeout": 30,
             "task_instance_heartbeat_timeout_detection_interval": 5,
             "trigger_timeout_check_interval": 2,
             "enable_health_check": False,
         },
         "triggerer": {"job_heartbeat_sec": 2, "triggerer_health_check_threshold": 10},
-        "workers": {"min_heartbeat_interval": 2},
+        # A busy machine answers late; a task whose first call times out would be killed by its supervisor.
+        "workers": {"min_heartbeat_interval": 2, "execution_api_timeout": 60},
     }
 
 

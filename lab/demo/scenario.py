@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.model.attempt import AttemptRecord
     from lab.airflow.servers import AirflowProcesses
-    from lab.api import Lab, Node
+    from lab.api import Lab
     from lab.demo.options import Options
     from lab.demo.screen import Screen
+    from lab.nodes import Node
 
 TASK_ID = "train"
 ENDED_STATES = frozenset({"success", "failed", "upstream_failed", "removed", "skipped"})

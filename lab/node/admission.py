@@ -6,6 +6,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from lab.node import volumes
+from lab.node.devices import wanted_gpus
 from lab.node.status import TERMINAL
 
 if TYPE_CHECKING:
@@ -18,11 +19,17 @@ LEAST_GRACE_SECONDS = 1.0  # a kubelet gives at least this, also to a pod that w
 def unsupported(pod: Mapping[str, Any]) -> str | None:
     """Say what a pod asks for that the lab's nodes cannot do, or nothing."""
     spec = pod["spec"]
-    if spec.get("restartPolicy") != "Never":
-        return f"restartPolicy is {spec.get('restartPolicy')}: the lab's nodes run restartPolicy: Never only"
-    if spec.get("initContainers"):
-        return "initContainers: the lab's nodes have none; do their work in the container's command"
-    for container in spec["containers"]:
+    inits = spec.get("initContainers") or []
+    for container in inits:
+        if "restartPolicy" in container:
+            return (
+                f"init container {container['name']!r} has restartPolicy: make it one of the pod's containers"
+            )
+        if wanted_gpus({"spec": {"containers": [container]}}):
+            return (
+                f"init container {container['name']!r} has GPUs: the lab's nodes give them to containers only"
+            )
+    for container in (*inits, *spec["containers"]):
         for word in UNSUPPORTED_FIELDS:
             if word in container:
                 return f"container {container['name']!r} has {word}: the lab's nodes have none; leave it out"

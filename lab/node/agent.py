@@ -10,14 +10,16 @@ import signal
 from typing import TYPE_CHECKING
 
 from lab.node.api import Api
-from lab.node.devices import GPU, Devices
+from lab.node.devices import Devices
 from lab.node.faults import kill_tree
 from lab.node.heartbeat import Heartbeat
+from lab.node.link import Link
 from lab.node.logserver import LogServer
 from lab.node.podloop import PodLoop
 from lab.node.processes import shims
+from lab.node.procfs import start_time
 from lab.node.sandbox import choose_sandbox
-from lab.node.shim import start_time, write_atomically
+from lab.node.shim import write_atomically
 from lab.node.worker import NodeContext
 
 if TYPE_CHECKING:
@@ -44,14 +46,18 @@ def watch_lifeline(path: str, gone: asyncio.Event) -> int:
 
 async def run(config: NodeConfig) -> None:
     """Be a node until the lab ends or somebody stops the agent."""
+    loop = asyncio.get_running_loop()
+    link = Link(config.root_dir)
+    # Before the pid is written: who reads that may send the signal.
+    loop.add_signal_handler(signal.SIGUSR1, link.look)
     write_atomically(str(config.root_dir / "agent.pid"), f"{os.getpid()} {start_time(os.getpid())}")
+    link.look()
     config.pods_dir.mkdir(parents=True, exist_ok=True)
     lab_gone, stopped = asyncio.Event(), asyncio.Event()
     watch_lifeline(config.lifeline, lab_gone)
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    node = asyncio.create_task(_node(config))
+    node = asyncio.create_task(_node(config, link))
     ends = [asyncio.create_task(event.wait()) for event in (lab_gone, stopped)]
     await asyncio.wait([node, *ends], return_when=asyncio.FIRST_COMPLETED)
     if lab_gone.is_set():
@@ -67,13 +73,13 @@ async def run(config: NodeConfig) -> None:
         await node
 
 
-async def _node(config: NodeConfig) -> None:
-    api = Api(config.server, config.ca_file, config.token)
+async def _node(config: NodeConfig, link: Link) -> None:
+    api = Api(config.server, config.ca_file, config.token, link)
     sandbox = await choose_sandbox(config.sandbox, config.root_dir / "probe", config.lifeline)
     LOG.info("containers run %s", f"in namespaces {sandbox}" if sandbox else "in plain mode")
-    devices = Devices(int(config.capacity.get(GPU, "0")))
+    devices = Devices(config.capacity)
     pods = PodLoop(NodeContext(config, api, devices, sandbox))
-    server = LogServer(config, pods)
+    server = LogServer(config, pods, link)
     try:
         heartbeat = Heartbeat(config, api, await server.start())
         await heartbeat.register()

@@ -12,6 +12,8 @@ import aiohttp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from lab.node.link import Link
+
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 REQUEST_SECONDS = 15.0
@@ -33,11 +35,12 @@ class ApiError(Exception):
 class Api:
     """Requests to one API server with one token."""
 
-    def __init__(self, server: str, ca_file: str, token: str) -> None:
+    def __init__(self, server: str, ca_file: str, token: str, link: Link) -> None:
         self._server = server
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._session: aiohttp.ClientSession | None = None
+        self._link = link
 
     async def close(self) -> None:
         """Close all connections."""
@@ -59,7 +62,10 @@ class Api:
         """Send one request and return the object that comes back."""
         data = None if body is None else json.dumps(body)
         headers = {} if body is None else {"Content-Type": content_type}
-        async with self.session.request(method, self._server + path, data=data, headers=headers) as response:
+        async with (
+            self._link.carry(REQUEST_SECONDS),
+            self.session.request(method, self._server + path, data=data, headers=headers) as response,
+        ):
             text = await response.text()
             if response.status >= 400:
                 raise _error(response.status, text)
@@ -80,7 +86,10 @@ class Api:
             f"&watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}"
         )
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=SILENCE_SECONDS)
-        async with self.session.get(self._server + path + query, timeout=timeout) as response:
+        async with (
+            self._link.carry(REQUEST_SECONDS),
+            self.session.get(self._server + path + query, timeout=timeout) as response,
+        ):
             if response.status != 200:
                 raise _error(response.status, await response.text())
             rest = b""

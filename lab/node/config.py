@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+BOOT_ID_FILE = "boot_id"
+"""In a node's folder; it lives as long as the node has power."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,21 @@ class NodeConfig:
     provider_id: str
     renew_seconds: float
     sandbox: str
+    images: tuple[str, ...]
+    backoff_seconds: float
 
     @property
     def pods_dir(self) -> Path:
         """The folder that holds one folder for each pod, named by uid."""
         return self.root_dir / "pods"
+
+
+def boot_id(root_dir: Path) -> str:
+    """Return what tells this boot of a node from others: the same until its power is cut."""
+    path = root_dir / BOOT_ID_FILE
+    if not path.exists():
+        path.write_text(str(uuid.uuid4()))
+    return path.read_text()
 
 
 def load_config(path: Path) -> NodeConfig:
@@ -59,4 +73,6 @@ def load_config(path: Path) -> NodeConfig:
         provider_id=profile["provider_id"],
         renew_seconds=float(data.get("renew_seconds", 10.0)),
         sandbox=sandbox,
+        images=tuple(data["images"]),
+        backoff_seconds=float(data["backoff_seconds"]),
     )

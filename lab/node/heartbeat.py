@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lab.node.api import CONNECTION_ERRORS, MERGE, Api, ApiError
+from lab.node.config import boot_id
 from lab.node.status import now
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Heartbeat:
         self._since = now()
         self._uid = ""
         self._missing = False
+        self._beaten_at = 0.0
 
     async def register(self) -> None:
         """Create the Node object (or take over the one that is there) and make it Ready."""
@@ -94,7 +96,7 @@ class Heartbeat:
         info = {
             "machineID": config.name,
             "systemUUID": config.name,
-            "bootID": config.name,
+            "bootID": boot_id(config.root_dir),
             "kernelVersion": platform.release(),
             "osImage": "process node",
             "containerRuntimeVersion": f"lab://{platform.python_version()}",
@@ -129,9 +131,20 @@ class Heartbeat:
         ]
         return [condition | times for condition in (*calm, ready)]
 
+    async def _notice_absence(self) -> None:
+        """After a silence see whether the node was called lost: its return is a transition then."""
+        clock = asyncio.get_running_loop().time()
+        if clock - self._beaten_at < 1.5 * self._config.renew_seconds:
+            return
+        node = await self._api.get(self._path)
+        for condition in (node.get("status") or {}).get("conditions") or ():
+            if condition["type"] == "Ready" and condition["status"] != "True":
+                self._since = now()
+
     async def _beat(self) -> None:
-        status = {"conditions": self._conditions()}
         try:
+            await self._notice_absence()
+            status = {"conditions": self._conditions()}
             node = await self._api.patch(self._path + "/status", {"status": status})
         except ApiError as error:
             if error.status != 404:
@@ -141,6 +154,7 @@ class Heartbeat:
             self._missing = True
             return
         self._missing = False
+        self._beaten_at = asyncio.get_running_loop().time()
         self._uid = node["metadata"]["uid"]
         await self._renew()
 

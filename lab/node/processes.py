@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.node.shim import start_time
+from lab.node.procfs import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,10 @@ class Process:
     def is_alive(self) -> bool:
         """Whether it still runs (an ended process that nobody collected does not)."""
         return _state(self) not in (None, "Z", "X")
+
+    def is_stopped(self) -> bool:
+        """Whether it was halted by SIGSTOP."""
+        return _state(self) == "T"
 
     def send(self, number: signal.Signals) -> bool:
         """Send a signal to this process and to no other; False when it has ended."""

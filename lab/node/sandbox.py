@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SHIM = Path(__file__).with_name("shim.py")
+SHIM = Path(__file__).with_name("shim_main.py")
 PROBE_SECONDS = 10.0
 
 Sandbox = dict[str, bool] | None  # {"user": own user namespace, "pid": own pid namespace}; None: plain mode

@@ -1,17 +1,14 @@
 """The parent of one container's processes; it outlives the agent that started it.
 
-Run as ``python -S -E shim.py <container folder> <ready fd>`` with the standard library only, so that it is
-up in a few hundredths of a second. It reads ``spec.json`` in that folder, enters the sandbox, starts the
-command, copies its output to ``log`` with a time stamp on each line, and leaves ``exit.json`` behind.
-
-It is one file, because it is run by its path and must not import the packages around it.
+It reads ``spec.json`` in the container's folder, enters the sandbox, starts the command, copies its output to
+``log`` with a time stamp on each line, and leaves ``exit.json`` behind. It and the modules that it uses need
+the standard library only, so that it is up in a few hundredths of a second.
 
 Signals: SIGTERM asks the container's first process to end, SIGUSR1 kills everything in the container.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import os
@@ -20,13 +17,16 @@ import signal
 import sys
 import time
 
-LIBC = ctypes.CDLL(None, use_errno=True)
+from lab.node.output import Log
+from lab.node.procfs import descendants, handles_sigterm, start_time
+from lab.node.rootfs import LIBC, enter_namespaces, make_root, mount
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x04000000, 0x10000000, 0x20000000
-MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 1, 32, 4096, 16384
-MS_UNBINDABLE, MS_PRIVATE = 1 << 17, 1 << 18
-LINE_LIMIT_BYTES = 16384  # longer lines are split, as containerd does
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+RUNC = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
+    "runc create failed: unable to start container process: error during container init: "
+)
+BAD_FORMAT_EXIT = 255  # what runc ends with: it finds out only when the container counts as started
 
 
 def write_atomically(path: str, text: str) -> None:
@@ -34,153 +34,6 @@ def write_atomically(path: str, text: str) -> None:
     with open(path + ".new", "w", encoding="utf-8") as stream:
         stream.write(text)
     os.replace(path + ".new", path)
-
-
-def check(result: int, what: str) -> None:
-    """Raise OSError when a libc call did not return 0."""
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-
-
-def mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
-    """Attach a file system, or bind one place over another."""
-    encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    check(LIBC.mount(*encoded, ctypes.c_ulong(flags), None), f"mount {source or kind} on {target}")
-
-
-# --- the sandbox ------------------------------------------------------------------------------------------
-
-
-def enter_namespaces(user: bool, pid: bool) -> None:
-    """Move this process (for the pid namespace: its children) into namespaces of their own."""
-    uid, gid = os.geteuid(), os.getegid()
-    flags = CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWUSER if user else 0) | (CLONE_NEWPID if pid else 0)
-    check(LIBC.unshare(flags), "unshare")
-    if user:
-        maps = (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1"))
-        for name, text in maps:
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
-                stream.write(text)
-    mount(None, "/", None, MS_REC | MS_PRIVATE)
-
-
-def folders_to_open(targets: list[str]) -> set[str]:
-    """Existing folders that need a copy of their own, because a mount point is missing below them."""
-    opened: set[str] = set()
-    for target in targets:
-        if os.path.lexists(target):
-            continue
-        parent = os.path.dirname(target)
-        while not os.path.isdir(parent):
-            parent = os.path.dirname(parent)
-        while parent != "/":
-            opened.add(parent)
-            parent = os.path.dirname(parent)
-    return opened
-
-
-def copy_tree(folder: str, root: str, opened: set[str], skipped: tuple[str, ...]) -> None:
-    """Show a host folder's entries in the new root: links copied, folders bound, opened folders repeated."""
-    for entry in os.scandir(folder):
-        here = root + entry.path
-        if entry.path in skipped:
-            continue
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), here)
-        elif entry.is_dir():
-            os.mkdir(here)
-            if entry.path in opened:
-                copy_tree(entry.path, root, opened, ())
-            else:
-                mount(entry.path, here, None, MS_BIND | MS_REC)
-        elif folder != "/" and entry.is_file():
-            bind_file(entry.path, here)
-
-
-def bind_file(source: str, target: str) -> None:
-    """Bind one file over another, which is created when it does not exist."""
-    if not os.path.lexists(target):
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    mount(source, target, None, MS_BIND)
-
-
-def make_devices(root: str) -> None:
-    """Fill /dev with harmless devices, the GPUs' device files and a shared memory folder."""
-    os.mkdir(root + "/dev")
-    names = [*DEVICES, *(name for name in os.listdir("/dev") if name.startswith("nvidia"))]
-    for name in names:
-        if os.path.exists(f"/dev/{name}") and not os.path.isdir(f"/dev/{name}"):
-            bind_file(f"/dev/{name}", f"{root}/dev/{name}")
-    links = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
-    for name, target in links.items():
-        os.symlink(target, f"{root}/dev/{name}")
-    os.mkdir(root + "/dev/shm", 0o1777)
-    mount("shm", root + "/dev/shm", "tmpfs", 0)
-
-
-def make_root(root: str, mounts: list[dict[str, object]], own_proc: bool) -> None:
-    """Build the container's file system: the host's, with the pod's volumes at their mount paths."""
-    os.makedirs(root, exist_ok=True)
-    mount("root", root, "tmpfs", 0)
-    mount(None, root, None, MS_UNBINDABLE)
-    targets = {os.path.realpath(str(item["target"])): item for item in mounts}
-    inside = [target for target in targets if not target.startswith("/dev/")]
-    copy_tree("/", root, folders_to_open(inside), ("/dev", "/proc") if own_proc else ("/dev",))
-    if own_proc:
-        os.mkdir(root + "/proc")
-    make_devices(root)
-    for target, item in sorted(targets.items()):
-        source, here = str(item["source"]), root + target
-        if os.path.isdir(source):
-            os.makedirs(here, exist_ok=True)
-            mount(source, here, None, MS_BIND | MS_REC)
-        else:
-            os.makedirs(os.path.dirname(here), exist_ok=True)
-            bind_file(source, here)
-        if item.get("read_only"):
-            kept = (
-                os.statvfs(here).f_flag & 0b1110
-            )  # nosuid, nodev, noexec: a user namespace may not drop them
-            mount(None, here, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
-
-
-# --- processes --------------------------------------------------------------------------------------------
-
-
-def descendants(top: int) -> list[int]:
-    """Process ids of everything below a process (orphans come back to a subreaper)."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stream:
-                    parent = int(stream.read().rpartition(")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    found, queue = [], [top]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
-
-
-def start_time(pid: int) -> str:
-    """Start time of a process in clock ticks since boot; with the pid it names one process for good."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
-        return stream.read().rpartition(")")[2].split()[19]
-
-
-def handles_sigterm(pid: int) -> bool:
-    """Whether a process has a handler for SIGTERM. The first process of a container ignores it otherwise."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as stream:
-            caught = next(line for line in stream if line.startswith("SigCgt:"))
-    except (OSError, StopIteration):
-        return False
-    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def run_command(spec: dict[str, object], output: int, errors: int) -> None:
@@ -206,6 +59,9 @@ def run_command(spec: dict[str, object], output: int, errors: int) -> None:
         argv, env = spec["argv"], spec["env"]
         os.execvpe(argv[0], argv, env)  # type: ignore[index,arg-type]  # written by the agent as lists
     except OSError as error:
+        if error.errno == errno.ENOEXEC:
+            os.write(2, f"exec {error.filename}: exec format error\n".encode())
+            os._exit(BAD_FORMAT_EXIT)
         os.write(errors, explain(spec, error).encode())
     finally:
         os._exit(128)
@@ -214,47 +70,14 @@ def run_command(spec: dict[str, object], output: int, errors: int) -> None:
 def explain(spec: dict[str, object], error: OSError) -> str:
     """Say why the command did not start, in the words of a container runtime."""
     argv0 = spec["argv"][0]  # type: ignore[index]  # a list, see above
+    said = (error.strerror or "unknown error").lower()
     if error.filename == spec["cwd"]:
-        return f"failed to start the container's process: chdir to cwd ({error.filename!r}): {error.strerror}"
+        return f'{RUNC}chdir to cwd ("{error.filename}") set in config.json failed: {said}: unknown'
     if error.errno == errno.ENOENT and "/" not in argv0 and error.filename is not None:
-        return (
-            f'failed to start the container\'s process: exec: "{argv0}": executable file not found in $PATH'
-        )
-    return f'failed to start the container\'s process: exec: "{argv0}": {error.strerror}'
-
-
-class Log:
-    """Writes ``<time> <F|P> <line>`` for each line of output; P marks a piece of a longer line."""
-
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
-        self._rest = b""
-
-    def feed(self, data: bytes) -> None:
-        """Take output; the unfinished last line waits for its end."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        pieces: list[tuple[bytes, bytes]] = []
-        for line in lines:
-            while len(line) > LINE_LIMIT_BYTES:
-                pieces.append((b"P", line[:LINE_LIMIT_BYTES]))
-                line = line[LINE_LIMIT_BYTES:]
-            pieces.append((b"F", line))
-        while len(self._rest) > LINE_LIMIT_BYTES:
-            pieces.append((b"P", self._rest[:LINE_LIMIT_BYTES]))
-            self._rest = self._rest[LINE_LIMIT_BYTES:]
-        self._write(pieces)
-
-    def close(self) -> None:
-        """Write a last line that had no end."""
-        if self._rest:
-            self._write([(b"P", self._rest)])
-
-    def _write(self, pieces: list[tuple[bytes, bytes]]) -> None:
-        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{nanoseconds:09d}Z "
-        text = b"".join(stamp.encode() + tag + b" " + line + b"\n" for tag, line in pieces)
-        while text:
-            text = text[os.write(self._file, text) :]
+        said = "executable file not found in $PATH"
+    elif error.errno == errno.ENOENT:
+        said = f"stat {argv0}: {said}"
+    return f'{RUNC}exec: "{argv0}": {said}: unknown'
 
 
 class Shim:
@@ -382,7 +205,3 @@ def main(folder: str, ready: int) -> None:
         shim.pump(lifeline)
     shim.kill_all()
     shim.leave(problem)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

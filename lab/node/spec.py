@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lab.node.config import NodeConfig
-    from lab.node.container import Container
+    from lab.node.devices import Held
     from lab.node.objects import Objects
+    from lab.node.run import Run
     from lab.node.sandbox import Sandbox
 
 
 class NoCommand(Exception):
-    """A container without a command; the lab has no images that could bring one."""
+    """A container without a command; the lab's images are names and bring none."""
 
 
 def base_env(pod: Mapping[str, Any], home: Path) -> dict[str, str]:
@@ -39,25 +40,25 @@ def make_spec(
     config: NodeConfig,
     sandbox: Sandbox,
     pod: Mapping[str, Any],
-    container: Container,
+    run: Run,
     *,
     objects: Objects,
     places: Mapping[str, Path],
     peers: list[str],
-    gpus: list[int],
+    devices: Held,
 ) -> dict[str, Any]:
     """Describe one container to the shim."""
-    source = container.spec
+    source = run.spec
     asked = build_env(pod, source, objects, config.capacity)
-    env = base_env(pod, container.folder / "home") | asked | device_env(gpus)
+    env = base_env(pod, run.folder / "home") | asked | device_env(devices)
     argv = [expand(word, asked) for word in (*(source.get("command") or ()), *(source.get("args") or ()))]
     if not argv:
         raise NoCommand("no command specified")
-    container.folder.mkdir(parents=True, exist_ok=True)
-    container.termination_path.touch()
+    run.folder.mkdir(parents=True, exist_ok=True)
+    run.termination_path.touch()
     mounts = container_mounts(source, places, asked)
-    mounts.append(Mount(str(container.termination_path), source["terminationMessagePath"]))
-    cwd = source.get("workingDir") or str(container.folder / "home")
+    mounts.append(Mount(str(run.termination_path), source["terminationMessagePath"]))
+    cwd = source.get("workingDir") or str(run.folder / "home")
     if sandbox is None:
         to_place = path_rewriter({mount.target: mount.source for mount in mounts})
         to_peer = peer_rewriter(pod["spec"].get("subdomain"), pod["metadata"]["namespace"])
@@ -67,7 +68,7 @@ def make_spec(
         cwd = to_place(cwd)
         mounts = []
     elif not any(mount.target == "/etc/hosts" for mount in mounts):
-        hosts = container.folder / "hosts"
+        hosts = run.folder / "hosts"
         hosts.write_text(hosts_file(pod, peers))
         mounts.append(Mount(str(hosts), "/etc/hosts"))
     return {
@@ -76,7 +77,7 @@ def make_spec(
         "cwd": cwd,
         "lifeline": config.lifeline,
         "sandbox": sandbox,
-        "root": str(container.folder / "root"),
+        "root": str(run.folder / "root"),
         "hostname": hostname(pod),
         "mounts": [
             {"source": mount.source, "target": mount.target, "read_only": mount.read_only} for mount in mounts

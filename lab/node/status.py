@@ -12,8 +12,14 @@ from lab.node.env import HOST_IP
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Containers = Sequence["Seen"]
+
 EPOCH = "1970-01-01T00:00:00Z"
 TERMINAL = ("Succeeded", "Failed")
+BEFORE_SANDBOX = (
+    "ContainerCreating",
+    "PodInitializing",
+)  # why containers wait that nothing was tried for yet
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,24 @@ State = Waiting | Running | Terminated
 
 
 @dataclass(frozen=True)
+class Seen:
+    """All that a pod's status says of one container.
+
+    :param last: how the run before the present one ended.
+    """
+
+    spec: Mapping[str, Any]
+    state: State
+    restarts: int = 0
+    last: Terminated | None = None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether the container has been started at least once."""
+        return self.last is not None or not isinstance(self.state, Waiting)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A phase that the node has decided on, whatever the containers say."""
 
@@ -70,53 +94,65 @@ def lost_before_start() -> Terminated:
     return Terminated(137, "ContainerStatusUnknown", EPOCH, EPOCH, text)
 
 
-def phase_of(states: Sequence[State]) -> str:
-    """Return the phase of a pod whose containers are never restarted."""
-    if any(isinstance(state, Waiting) for state in states):
+def is_complete(init: Seen) -> bool:
+    """Say whether an init container has done its work."""
+    return isinstance(init.state, Terminated) and init.state.exit_code == 0
+
+
+def phase_of(policy: str, inits: Containers, containers: Containers) -> str:
+    """Return the phase of a pod with this restart policy."""
+    if not all(is_complete(init) for init in inits):
+        failed = any(isinstance(init.state, Terminated) and init.state.exit_code for init in inits)
+        return "Failed" if failed and policy == "Never" else "Pending"
+    if any(isinstance(one.state, Waiting) and one.last is None for one in containers):
         return "Pending"
-    ended = [state for state in states if isinstance(state, Terminated)]
-    if len(ended) < len(states):
+    ended = [one.state for one in containers if isinstance(one.state, Terminated)]
+    if len(ended) < len(containers) or policy == "Always":
         return "Running"
-    return "Failed" if any(state.exit_code for state in ended) else "Succeeded"
+    if not any(state.exit_code for state in ended):
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
 
 
-def container_id(uid: str, name: str) -> str:
-    """Return a stable id for a container."""
-    return "lab://" + hashlib.sha256(f"{uid}/{name}".encode()).hexdigest()
+def container_id(uid: str, name: str, restarts: int) -> str:
+    """Return a stable id for one run of a container."""
+    return "lab://" + hashlib.sha256(f"{uid}/{name}/{restarts}".encode()).hexdigest()
 
 
-def container_status(uid: str, container: Mapping[str, Any], state: State) -> dict[str, Any]:
+def container_status(uid: str, seen: Seen) -> dict[str, Any]:
     """One entry of containerStatuses."""
-    running = isinstance(state, Running)
-    shown: dict[str, Any]
-    known_id = container_id(uid, container["name"])
+    name, image = seen.spec["name"], seen.spec["image"]
+    running = isinstance(seen.state, Running)
+    known_id = container_id(uid, name, seen.restarts)
+    # A container that waits for its next run has ended as that one which its id still names.
+    last_id = known_id if isinstance(seen.state, Waiting) else container_id(uid, name, seen.restarts - 1)
+    return {
+        "name": name,
+        "image": image,
+        "imageID": f"lab://{image}" if seen.has_run else "",
+        "ready": running,
+        "started": seen.has_run and not isinstance(seen.state, Waiting),
+        "restartCount": seen.restarts,
+        "state": _shown(seen.state, known_id),
+        "lastState": {} if seen.last is None else _shown(seen.last, last_id),
+    } | ({"containerID": known_id} if seen.has_run else {})
+
+
+def _shown(state: State, known_id: str) -> dict[str, Any]:
     match state:
         case Waiting(reason, message):
-            shown = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
+            return {"waiting": {"reason": reason} | ({"message": message} if message else {})}
         case Running(started_at):
-            shown = {"running": {"startedAt": started_at}}
+            return {"running": {"startedAt": started_at}}
         case Terminated():
-            shown = {
-                "terminated": {
-                    "exitCode": state.exit_code,
-                    "reason": state.reason,
-                    "startedAt": state.started_at,
-                    "finishedAt": state.finished_at,
-                    "containerID": known_id,
-                }
-                | ({"message": state.message} if state.message else {})
+            ended = {
+                "exitCode": state.exit_code,
+                "reason": state.reason,
+                "startedAt": state.started_at,
+                "finishedAt": state.finished_at,
+                "containerID": known_id,
             }
-    started = not isinstance(state, Waiting)
-    return {
-        "name": container["name"],
-        "image": container["image"],
-        "imageID": f"lab://{container['image']}" if started else "",
-        "ready": running,
-        "started": running,
-        "restartCount": 0,
-        "state": shown,
-        "lastState": {},
-    } | ({"containerID": known_id} if started else {})
+            return {"terminated": ended | ({"message": state.message} if state.message else {})}
 
 
 @dataclass(frozen=True)
@@ -129,11 +165,8 @@ class Condition:
     message: str = ""
 
 
-def _conditions(
-    pod: Mapping[str, Any], states: Sequence[State], phase: str, sandbox_ready: bool
-) -> list[Condition]:
-    names = [container["name"] for container in pod["spec"]["containers"]]
-    unready = [name for name, state in zip(names, states, strict=True) if not isinstance(state, Running)]
+def _conditions(inits: Containers, containers: Containers, phase: str) -> list[Condition]:
+    unready = [one.spec["name"] for one in containers if not isinstance(one.state, Running)]
     ready = Condition("Ready", not unready)
     if phase == "Succeeded":
         ready = Condition("Ready", False, "PodCompleted")
@@ -144,12 +177,23 @@ def _conditions(
             "Ready", False, "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
         )
     initialized = Condition("Initialized", True, "PodCompleted" if phase == "Succeeded" else "")
+    incomplete = [init.spec["name"] for init in inits if not is_complete(init)]
+    if incomplete:
+        text = f"containers with incomplete status: [{' '.join(incomplete)}]"
+        initialized = Condition("Initialized", False, "ContainersNotInitialized", text)
     return [
-        Condition("PodReadyToStartContainers", sandbox_ready and phase not in TERMINAL),
+        Condition("PodReadyToStartContainers", phase not in TERMINAL and _has_sandbox((*inits, *containers))),
         initialized,
         ready,
         replace(ready, kind="ContainersReady"),
     ]
+
+
+def _has_sandbox(containers: Containers) -> bool:
+    return any(
+        one.has_run or (isinstance(one.state, Waiting) and one.state.reason not in BEFORE_SANDBOX)
+        for one in containers
+    )
 
 
 def _with_times(conditions: Sequence[Condition], before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -174,33 +218,34 @@ def _with_times(conditions: Sequence[Condition], before: Sequence[Mapping[str, A
 
 
 def pod_status(
-    pod: Mapping[str, Any], states: Sequence[State], verdict: Verdict | None, start_time: str
+    pod: Mapping[str, Any],
+    inits: Containers,
+    containers: Containers,
+    verdict: Verdict | None,
+    start_time: str,
 ) -> dict[str, Any]:
     """Return the status to write for a pod.
 
     A phase that is terminal in the API is never taken back, and a verdict waits for the containers' end.
     """
     seen = pod.get("status") or {}
-    if any(isinstance(state, Running) for state in states):
+    uid: str = pod["metadata"]["uid"]
+    if any(isinstance(one.state, Running) for one in (*inits, *containers)):
         verdict = None
-    phase = verdict.phase if verdict else phase_of(states)
+    phase = verdict.phase if verdict else phase_of(pod["spec"]["restartPolicy"], inits, containers)
     if seen.get("phase") in TERMINAL:
         phase = seen["phase"]
-    containers = pod["spec"]["containers"]
-    sandbox_ready = any(not isinstance(state, Waiting) for state in states)
-    conditions = _conditions(pod, states, phase, sandbox_ready)
     status: dict[str, Any] = {
         "phase": phase,
         "startTime": start_time,
         "hostIP": HOST_IP,
         "hostIPs": [{"ip": HOST_IP}],
-        "conditions": _with_times(conditions, seen.get("conditions") or ()),
-        "containerStatuses": [
-            container_status(pod["metadata"]["uid"], container, state)
-            for container, state in zip(containers, states, strict=True)
-        ],
+        "conditions": _with_times(_conditions(inits, containers, phase), seen.get("conditions") or ()),
+        "containerStatuses": [container_status(uid, one) for one in containers],
     }
-    if sandbox_ready:
+    if inits:
+        status["initContainerStatuses"] = [container_status(uid, one) for one in inits]
+    if _has_sandbox((*inits, *containers)):
         status |= {"podIP": HOST_IP, "podIPs": [{"ip": HOST_IP}]}
     if verdict and phase == verdict.phase and verdict.reason:
         status |= {"reason": verdict.reason, "message": verdict.message}

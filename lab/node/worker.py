@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lab.node import env, volumes
+from lab.node import volumes
 from lab.node.admission import (
     LEAST_GRACE_SECONDS,
     is_over,
@@ -19,29 +19,19 @@ from lab.node.admission import (
     usual_grace,
 )
 from lab.node.api import CONNECTION_ERRORS, Api, ApiError, pause
-from lab.node.container import Container
-from lab.node.devices import Assignment, Devices, Rejected
-from lab.node.objects import ConfigProblem, Objects, fetch_objects
-from lab.node.rendezvous import peers
+from lab.node.devices import Devices, Rejected
 from lab.node.reporter import Reporter
-from lab.node.spec import NoCommand, make_spec
-from lab.node.status import (
-    Verdict,
-    Waiting,
-    lost_before_start,
-    now,
-    pod_status,
-    rejected_status,
-)
+from lab.node.starter import Starter
+from lab.node.status import Verdict, now, pod_status, rejected_status
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.node.config import NodeConfig
+    from lab.node.container import Container
     from lab.node.sandbox import Sandbox
 
 LOG = logging.getLogger(__name__)
-MISSING_SECONDS = 2.0  # how soon a missing ConfigMap or Secret is looked for again
 KILL_SECONDS = 5.0  # how long a kill may take before it is done by force
 DEVICE_SECONDS = 5.0  # how long a new pod waits for GPUs of a pod that is gone and still dying
 
@@ -71,10 +61,7 @@ class PodWorker:
         self._path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         self._reporter = Reporter(context.api, self._path + "/status", self.uid, self._status)
         self._wake = asyncio.Event()
-        self.containers = [
-            Container(spec, self.folder / "containers" / spec["name"], self._changed)
-            for spec in pod["spec"]["containers"]
-        ]
+        self._starter = Starter(context, pod, self.folder, self._changed)
         self._start_time: str = (pod.get("status") or {}).get("startTime") or now()
         self._verdict: Verdict | None = None
         self._rejected = False
@@ -102,25 +89,24 @@ class PodWorker:
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self.task
-        for container in self.containers:
+        for container in self._starter.everything:
             await container.close()
         await self._reporter.close()
 
     def container(self, name: str) -> Container | None:
         """Return the container of this name."""
-        return next((item for item in self.containers if item.name == name), None)
+        return next((item for item in self._starter.everything if item.name == name), None)
 
     # --- the pod's life ---
 
     async def _run(self) -> None:
         try:
-            adopted = await self._adopt()
+            await self._adopt()
             if is_over(self.pod) and not self._was_admitted():
                 pass  # it ended elsewhere, or was refused: nothing of it is here
             elif self._was_admitted() or await self._admit():
-                if not adopted:
-                    await self._start()
-                await self._attend()
+                self._reporter.touch()
+                await self._live()
                 await self._finish()
             await self._await_removal()
         except Exception:  # the edge of a task: one pod's fault must not stop the node
@@ -128,19 +114,17 @@ class PodWorker:
         finally:
             self._context.dying.discard(self.uid)
 
-    async def _adopt(self) -> bool:
-        """Take over containers of an earlier agent; True when nothing is left to start."""
-        seen = {item["name"]: item for item in (self.pod.get("status") or {}).get("containerStatuses") or ()}
-        settled = True
-        for container in self.containers:
+    async def _adopt(self) -> None:
+        """Take over containers of an earlier agent."""
+        status = self.pod.get("status") or {}
+        listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        seen = {item["name"]: item for item in listed}
+        for container in self._starter.everything:
             if await container.adopt():
                 continue
             known = seen.get(container.name, {}).get("state") or {}
             if "running" in known or ("terminated" in known and not is_over(self.pod)):
                 container.lose()
-            elif not is_over(self.pod):
-                settled = False
-        return settled
 
     def _was_admitted(self) -> bool:
         return (self.folder / "admitted").exists()
@@ -169,85 +153,46 @@ class PodWorker:
             self._context.freed.clear()
             await pause(self._context.freed, deadline - time.monotonic())
 
-    async def _start(self) -> None:
-        """Start all containers; what is missing is looked for again until it is there or the pod must end."""
-        self._reporter.touch()
-        while self._grace_seconds() is None:
-            self._wake.clear()
-            try:
-                await self._start_what_can_be()
-            except ConfigProblem as problem:
-                LOG.info("pod %s/%s waits: %s", *self.key, problem)
-            except (ApiError, *CONNECTION_ERRORS) as error:
-                LOG.warning("pod %s/%s waits: %s: %s", *self.key, type(error).__name__, error)
-            if not self._unstarted():
-                return
-            await pause(self._wake, MISSING_SECONDS)
-
-    async def _start_what_can_be(self) -> None:
-        pod, api = self.pod, self._context.api
-        listed = pod["spec"].get("volumes") or []
-        wanted = set(volumes.references(listed))
-        for container in self._unstarted():
-            wanted |= set(env.references(container.spec))
-        objects = await fetch_objects(api, self.key[0], wanted)
-        names = await peers(api, pod)
-        places = volumes.make_volumes(pod, objects, self.folder / "volumes")
-        for container in self._unstarted():
-            if self._grace_seconds() is None:
-                await self._start_one(container, objects, places, names)
-
-    async def _start_one(
-        self, container: Container, objects: Objects, places: dict[str, Path], names: list[str]
-    ) -> None:
-        try:
-            spec = make_spec(
-                self._context.config,
-                self._context.sandbox,
-                self.pod,
-                container,
-                objects=objects,
-                places=places,
-                peers=names,
-                gpus=self._assignment().get(container.name, []),
-            )
-        except ConfigProblem as problem:
-            container.set_state(Waiting("CreateContainerConfigError", str(problem)))
-        except NoCommand as problem:
-            container.set_state(Waiting("CreateContainerError", str(problem)))
-        else:
-            await container.start(spec)
-
-    def _assignment(self) -> Assignment:
-        return self._context.devices.assign(self.uid, self.pod, self.folder)
-
-    def _unstarted(self) -> list[Container]:
-        return [container for container in self.containers if isinstance(container.state, Waiting)]
-
-    async def _attend(self) -> None:
-        """Wait for the containers' end; end them when the pod must go."""
+    async def _live(self) -> None:
+        """Start what is due and wait for the containers' end; end them when the pod must go."""
         kill_at: float | None = None
-        while alive := [container for container in self.containers if container.alive]:
+        while True:
             self._wake.clear()
             grace = self._grace_seconds()
-            clock = time.monotonic()
-            if grace is not None and kill_at is None:
-                for container in alive:
-                    container.terminate()
-            if grace is not None:
-                kill_at = min(kill_at or clock + grace, clock + grace)
-            if kill_at is not None and clock >= kill_at:
-                for container in alive:
-                    await container.kill()
-                kill_at = clock + KILL_SECONDS
-            until = kill_at - clock if kill_at is not None else self._seconds_left()
-            await pause(self._wake, until)
+            if grace is None:
+                until = await self._starter.advance(self.pod, lambda: self._grace_seconds() is None)
+                if until is None and not self._alive():
+                    return
+                left = self._seconds_left()
+                waits = [seconds for seconds in (until, left) if seconds is not None]
+                await pause(self._wake, min(waits, default=None))
+            elif self._alive():
+                kill_at = await self._end(grace, kill_at)
+                await pause(self._wake, kill_at - time.monotonic())
+            else:
+                return
+
+    async def _end(self, grace: float, kill_at: float | None) -> float:
+        """Ask the containers to end, or kill them when their time is up; return when that is."""
+        clock = time.monotonic()
+        if kill_at is None:
+            for container in self._alive():
+                container.terminate()
+        kill_at = min(kill_at or clock + grace, clock + grace)
+        if clock >= kill_at:
+            for container in self._alive():
+                await container.kill()
+            kill_at = clock + KILL_SECONDS
+        return kill_at
+
+    def _alive(self) -> list[Container]:
+        return [container for container in self._starter.everything if container.alive]
 
     async def _finish(self) -> None:
         """Report the end. GPUs are free before the API server hears of it: the next pod may come at once."""
-        for container in self._unstarted():
-            if self._grace_seconds() is not None:
-                container.set_state(lost_before_start())
+        if self._grace_seconds() is not None:
+            for container in self._starter.everything:
+                container.give_up()
         self._context.devices.release(self.uid, self.folder)
         self._context.freed.set()
         if self._drifted():
@@ -265,7 +210,7 @@ class PodWorker:
                 await pause(self._wake, 0 if confirmed else 0.5)
             else:
                 await self._wake.wait()
-        for container in self.containers:
+        for container in self._starter.everything:
             await container.close()
         await self._reporter.close()
         await asyncio.to_thread(volumes.remove_pod_dir, self.folder)
@@ -308,7 +253,9 @@ class PodWorker:
     def _status(self) -> dict[str, Any]:
         if self._rejected and self._verdict:
             return rejected_status(self._verdict)
-        return pod_status(self.pod, [item.state for item in self.containers], self._verdict, self._start_time)
+        inits = [item.seen for item in self._starter.inits]
+        containers = [item.seen for item in self._starter.containers]
+        return pod_status(self.pod, inits, containers, self._verdict, self._start_time)
 
     def _drifted(self) -> bool:
         """Whether the API server shows something else than what the node knows (a lost node's pods do)."""

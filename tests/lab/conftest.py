@@ -33,7 +33,9 @@ SPEC = LabSpec(
                 NodeSpec("l40s-1", "onprem-l40s", renew_seconds=RENEW_SECONDS),
             ),
         ),
-        ClusterSpec("gke", nodes=(NodeSpec("a100-1", "gke-a100-80", renew_seconds=RENEW_SECONDS),)),
+        ClusterSpec(
+            "gke", nodes=(NodeSpec("a100-1", "gke-a100-80", renew_seconds=RENEW_SECONDS),), own_etcd=True
+        ),
     ),
 )
 
@@ -119,3 +121,25 @@ def _forget(node: Node) -> None:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         api.patch(path, {"metadata": {"finalizers": None}})
         api.delete(path, {"gracePeriodSeconds": 0})
+
+
+@pytest.fixture
+def readers_role() -> Iterator[Callable[[Cluster, str], None]]:
+    """Return a function that lets a user list nodes until the end of the test."""
+    made: list[tuple[Cluster, str]] = []
+    group = "/apis/rbac.authorization.k8s.io/v1"
+
+    def make(cluster: Cluster, user: str) -> None:
+        name = f"list-nodes-{user.rpartition(':')[2]}"
+        rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+        subject = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
+        role = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+        made.append((cluster, name))
+        cluster.api.post(f"{group}/clusterroles", {"metadata": {"name": name}, "rules": rules})
+        binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+        cluster.api.post(f"{group}/clusterrolebindings", binding)
+
+    yield make
+    for cluster, name in made:
+        cluster.api.delete(f"{group}/clusterrolebindings/{name}")
+        cluster.api.delete(f"{group}/clusterroles/{name}")

@@ -50,7 +50,8 @@ def test_versions_are_read(text: str, want: tuple[int, int, int] | None) -> None
 
 def test_every_module_builds_with_any_go_1_26() -> None:
     """The committed modules ask for 1.26.0 and no patch, so that a distribution's Go is enough."""
-    required = {toolchain.required_version(module.folder / "go.mod") for module in build.MODULES}
+    modules = [*build.MODULES, *build.EXTRAS.values()]
+    required = {toolchain.required_version(module.folder / "go.mod") for module in modules}
 
     assert required == {REQUIRED}
 
@@ -173,6 +174,19 @@ def test_two_starts_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len((tmp_path / "bin" / "builds").read_text(encoding="utf-8").splitlines()) == 4
     assert len([line for line in lines if line.startswith("built ")]) == 4
     assert [path.name for path in programs["etcd"].parent.iterdir()] == ["etcd"]
+
+
+def test_extra_program_is_built_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program on demand is built by itself, once, and not with what every lab needs."""
+    _building_go(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lines: list[str] = []
+    first, second = (build.ensure_extra("kwok", lines.append) for _ in range(2))
+
+    assert first == second
+    assert first.read_text(encoding="utf-8") == "program\n"
+    assert [line.partition(" in ")[0] for line in lines if line.startswith("built ")] == ["built kwok"]
 
 
 def test_failed_build_leaves_nothing_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_status_shows_servers_and_nodes(
 
     assert cli.main(_on(lab, "status")) == 0
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
-    cells = {row[1]: row for row in rows if len(row) == 6}
+    cells = {row[1]: row for row in rows if len(row) == 6 and row[2] in PROFILES}
     assert cells["h100-1"][2:4] == ["onprem-h100-sxm", "8"]
     assert cells["gke-cpu"][2:4] == ["cpu", "-"]
     assert {row[5] for name, row in cells.items() if not name.startswith("spare-")} == {"True"}

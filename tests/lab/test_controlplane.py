@@ -98,7 +98,7 @@ def test_api_server_crash_and_restart_keep_objects(
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     gke.api.post(path, {"metadata": {"name": "kept"}, "data": {"a": "b"}})
 
-    gke.stop_api_server()
+    gke.api_server.kill()
     try:
         with pytest.raises((ConnectionError, http.client.HTTPException)):
             gke.api.get("/version")
@@ -107,7 +107,7 @@ def test_api_server_crash_and_restart_keep_objects(
         ):
             gke.api.wait("/version", lambda found: found, 0.2, "an answer")
     finally:
-        gke.start_api_server()
+        gke.api_server.start()
 
     assert gke.api.get(f"{path}/kept")["data"] == {"a": "b"}
 

@@ -239,6 +239,36 @@ def test_containers_end_with_the_lab(home: Path) -> None:
         )
 
 
+def test_harmed_lab_leaves_nothing(home: Path) -> None:
+    """Frozen nodes and servers, a proxy, and an API server that is still ending go with the killed keeper."""
+    mark = f"{random.SystemRandom().randint(10**8, 10**9)}"
+    container = {"name": "c", "image": "x", "command": ["sh", "-c", f"sleep {mark} & exec sleep {mark}"]}
+    spec = {"nodeName": "one-cpu", "restartPolicy": "Never", "containers": [container]}
+    with Lab.up(WITH_NODE, name="x", home=home) as lab:
+        cluster = lab.cluster("one")
+        proxy = cluster.proxy()
+        cluster.api.post("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+        leftovers.wait_until(
+            lambda: len(_sleepers(mark)) == 2, 30, lambda: f"two sleepers: {_sleepers(mark)}"
+        )
+        proxy.hold()
+        cluster.node("one-cpu").freeze()
+        cluster.api_server.terminate()
+        cluster.api_server.start()
+        cluster.scheduler.freeze()
+        lab.etcd.freeze()
+        keeper = launch.keeper_process(lab.paths)
+        assert keeper is not None
+        keeper.signal(signal.SIGKILL)
+        leftovers.wait_until(
+            lambda: not _sleepers(mark) and not leftovers.processes(lab.paths.folder),
+            GONE_SECONDS,
+            lambda: f"nothing: {_sleepers(mark)} {leftovers.processes(lab.paths.folder)}",
+        )
+
+    leftovers.wait_nothing_left(lab.paths.folder, [cluster.server, proxy.server], timeout_seconds=0.5)
+
+
 def _sleepers(mark: str) -> list[str]:
     """Return pid and kernel's status line of each ``sleep`` with a mark."""
     wanted = f"sleep\0{mark}\0".encode()
@@ -304,9 +334,9 @@ def test_very_long_folder_is_no_problem(home: Path) -> None:
 
 
 _PORTS_TAKEN = """
-import runpy, sys, lab.cluster, lab.fleet, lab.ports
+import runpy, sys, lab.cluster, lab.etcd, lab.ports
 free_port, taken = lab.ports.free_port, {port}
-for module in (lab.fleet, lab.cluster):
+for module in (lab.etcd, lab.cluster):
     firsts = [taken, taken]
     module.free_port = lambda firsts=firsts: firsts.pop() if firsts else free_port()
 sys.argv = sys.argv[2:]

@@ -17,7 +17,7 @@ from lab.node.logs import (
     parse_log_request,
     stamp,
 )
-from lab.node.shim import Log
+from lab.node.output import Log
 
 if TYPE_CHECKING:
     from pathlib import Path

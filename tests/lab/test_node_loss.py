@@ -215,11 +215,11 @@ def test_an_api_server_outage_stops_nothing(gke: Cluster, spare_node: Callable[.
         dropped = work.run(pod_spec(container("echo up; exec sleep 60")))
         for pod_name in (name, dropped):
             work.wait_log(pod_name, "up")
-        gke.stop_api_server()
+        gke.api_server.kill()
         agent = len(node.pids())
         time.sleep(3.5)  # the first pod ends meanwhile
         assert 0 < len(node.pids()) < agent
-        gke.start_api_server()
+        gke.api_server.start()
         pod = work.ended(name, 30)
         assert state(pod)["terminated"]["exitCode"] == 6
         assert work.log(name) == "up\ndone\n"

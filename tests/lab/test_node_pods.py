@@ -92,6 +92,14 @@ def test_a_signal_is_128_plus_its_number(work: Workspace) -> None:
     assert state(work.finish(pod_spec(main)))["terminated"]["exitCode"] == 128 + signal.SIGSEGV
 
 
+def test_a_container_can_play_that_its_memory_was_used_up(work: Workspace) -> None:
+    """With the marker in its home, exit code 137 is reported as OOMKilled; without it as an error."""
+    for marker, reason in (("oom-killed", "OOMKilled"), ("other", "Error")):
+        main = container(f"touch $HOME/{marker}; exit 137")
+        ended = state(work.finish(pod_spec(main)))["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, reason)
+
+
 def test_command_not_found_is_a_start_error(work: Workspace) -> None:
     """A command that does not exist ends with StartError 128 and says what was not found."""
     pod = work.finish(pod_spec(container(None, command=["no-such-program"])))
@@ -272,9 +280,12 @@ def test_deadline_of_a_pod(work: Workspace) -> None:
 @pytest.mark.parametrize(
     ("fields", "word"),
     [
-        ({"restartPolicy": "OnFailure"}, "restartPolicy"),
         ({"containers": [container("x", readinessProbe={"exec": {"command": ["true"]}})]}, "readinessProbe"),
-        ({"initContainers": [{"name": "i", "image": "x", "command": ["true"]}]}, "initContainers"),
+        ({"initContainers": [container("true", restartPolicy="Always", name="i")]}, "has restartPolicy"),
+        (
+            {"initContainers": [container(None, name="i", resources={"limits": {"nvidia.com/gpu": 1}})]},
+            "has GPUs",
+        ),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentVolumeClaim"),
     ],
 )

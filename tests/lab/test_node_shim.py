@@ -14,8 +14,9 @@ import pytest
 
 from lab.node import faults
 from lab.node.processes import Process, find_process, read_pid_file
+from lab.node.procfs import start_time
 from lab.node.sandbox import choose_sandbox, launch
-from lab.node.shim import start_time, write_atomically
+from lab.node.shim import write_atomically
 from tests.lab.node_support import namespaces, wait_for
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ def test_default_spec_survives_its_yaml(tmp_path: Path) -> None:
 def test_every_field_survives_its_yaml() -> None:
     """Fields that differ from their defaults are written and read back."""
     node = NodeSpec("n", "cpu", 0, {"a": "b"}, "z", "r", 1.5, "plain")
-    spec = LabSpec((ClusterSpec("c", (node,), ("u",), cpu_node=False),), node_monitor_grace_seconds=9)
+    cluster = ClusterSpec("c", (node,), ("u",), cpu_node=False, own_etcd=True)
+    spec = LabSpec((cluster,), node_monitor_grace_seconds=9)
 
     assert specfile.parse(specfile.dump(spec), "x", PROFILES) == spec
     assert specfile.node(specfile.dump_node(node), "x") == node
