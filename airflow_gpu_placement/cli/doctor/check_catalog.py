@@ -25,30 +25,15 @@ def no_catalog(path: Path) -> Finding:
         severity=Severity.ERROR,
         where=str(path),
         what="there is no catalogue of GPU pools here",
-        fix=f"# once for each cluster; CONN_ID: its Airflow connection\n"
-        f'airflow gpu-placement discover --conn-id "$CONN_ID" --out {shlex.quote(str(path))}',
+        fix=f'airflow gpu-placement discover --conn-id "$CONN_ID" --out {shlex.quote(str(path))}',
         kind=FixKind.COMMAND,
+        fill_in=(("$CONN_ID", "id of the Airflow connection of a cluster with GPUs"),),
     )
 
 
 def check_catalog(problems: Iterable[str]) -> list[Finding]:
     """Return one finding for each mistake that keeps the catalogue from being read."""
     return [_finding(problem.strip().splitlines()[0]) for problem in problems]
-
-
-def doubts(warnings: Iterable[str]) -> list[Finding]:
-    """Return one finding for each thing that is allowed but probably not meant."""
-    return [
-        Finding(
-            id=FindingId.CATALOG_DOUBTFUL,
-            severity=Severity.WARNING,
-            where=where,
-            what=what,
-            fix=f"look at {where}, or take it out",
-            kind=FixKind.ADVICE,
-        )
-        for where, _, what in (warning.partition(": ") for warning in warnings)
-    ]
 
 
 def _finding(problem: str) -> Finding:

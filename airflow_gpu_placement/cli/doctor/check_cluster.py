@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity
+from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity, entry_lines
 from airflow_gpu_placement.cli.doctor.rights import grants, namespace_manifest
 from airflow_gpu_placement.model.signals import GapKind
 
@@ -29,6 +29,11 @@ _GAP_IDS = {
     GapKind.UNAUTHORIZED: FindingId.CREDENTIALS_REFUSED,
 }
 
+_GAP_MEANINGS = {
+    FindingId.CLUSTER_UNREACHABLE: "; when the cluster is down, start it; when it is up, mend the way to it",
+    FindingId.CLUSTER_UNUSABLE: "; something answers there, but not as the API of a Kubernetes cluster does",
+}
+
 
 def check_cluster(reading: ClusterReading) -> list[Finding]:
     """Return everything that is wrong between us and one cluster."""
@@ -45,24 +50,26 @@ def check_cluster(reading: ClusterReading) -> list[Finding]:
 
 def _gap(reading: ClusterReading, gap: SignalGap) -> Finding:
     conn_id = reading.key.kubernetes_conn_id
-    add = (
+    fix = (
         f"airflow connections add {conn_id} --conn-type kubernetes "
         '--conn-extra "{\\"kube_config_path\\": \\"$KUBECONFIG\\"}"'
     )
-    if gap.kind is GapKind.CONNECTION_MISSING and "does not exist" in gap.message:
-        fix = f"# KUBECONFIG: path of a kubeconfig for that cluster\n{add}"
-    else:
-        fix = (
-            "# KUBECONFIG: path of a kubeconfig with the right address and credentials\n"
-            f"airflow connections delete {conn_id}\n{add}"
+    if gap.kind is not GapKind.CONNECTION_MISSING or "does not exist" not in gap.message:
+        elsewhere = (
+            "# a connection that is set in the environment or a secrets backend is changed there instead"
         )
+        fix = f"{elsewhere}\nairflow connections delete {conn_id}\n{fix}"
+    id_ = _GAP_IDS.get(gap.kind, FindingId.CLUSTER_UNUSABLE)
     return Finding(
-        id=_GAP_IDS.get(gap.kind, FindingId.CLUSTER_UNUSABLE),
+        id=id_,
         severity=Severity.ERROR,
         where=reading.where,
-        what=gap.message,
+        what=f"{gap.message}{_GAP_MEANINGS.get(id_, '')}",
         fix=fix,
         kind=FixKind.COMMAND,
+        fill_in=(
+            ("$KUBECONFIG", "path, on every machine of Airflow, of a kubeconfig that works for that cluster"),
+        ),
     )
 
 
@@ -77,7 +84,7 @@ def _identity(reading: ClusterReading) -> Iterable[Finding]:
                 where=f"pool {pool.name!r}",
                 what=f"belongs to cluster {pool.cluster.uid}, but {reading.where} leads to {reading.uid}; "
                 "correct the connection, or, when this cluster is the right one, the pool",
-                fix=f"cluster_uid: {reading.uid}",
+                fix=entry_lines("pools", {"name": pool.name, "cluster_uid": reading.uid}),
                 kind=FixKind.CATALOG,
                 pool=pool.name,
             )
@@ -126,13 +133,17 @@ def _version(reading: ClusterReading) -> Iterable[Finding]:
     found = re.match(r"v?(\d+)\.(\d+)", reading.version)
     if found is None or (int(found[1]), int(found[2])) >= OLDEST_VERSION:
         return
-    wanted = ".".join(map(str, OLDEST_VERSION))
+    major, oldest = OLDEST_VERSION
+    begin = int(found[2]) if int(found[1]) == major else oldest - 1
+    steps = " -> ".join(f"{major}.{minor}" for minor in range(begin, oldest + 1))
+    pools = ", ".join(repr(pool.name) for pool in reading.pools)
     yield Finding(
         id=FindingId.KUBERNETES_TOO_OLD,
         severity=Severity.ERROR,
         where=reading.where,
         what=f"runs Kubernetes {reading.version}; jobs there cannot tell a lost node from a failed program",
-        fix=f"upgrade this cluster to Kubernetes {wanted} or newer, or take its pools out of the catalogue",
+        fix=f"upgrade the cluster at {reading.server}, its control plane before its nodes, one minor version "
+        f"at a time: {steps}; until then take out of the catalogue, below 'pools': {pools}",
         kind=FixKind.ADVICE,
     )
 
@@ -146,6 +157,7 @@ def _clock(reading: ClusterReading) -> Iterable[Finding]:
         severity=Severity.WARNING,
         where=reading.where,
         what=f"its clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} ours",
-        fix="# on the machine whose clock is wrong\nsudo timedatectl set-ntp true",
+        fix=f"# here and on the control plane at {reading.server}: where is the time wrong?\ndate --utc\n"
+        "# there\nsudo timedatectl set-ntp true",
         kind=FixKind.COMMAND,
     )

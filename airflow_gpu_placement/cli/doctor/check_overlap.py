@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-import yaml
-
 from airflow_gpu_placement.catalog.discover import select_exactly
-from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity
+from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity, entry_lines
 from airflow_gpu_placement.engine.view import few
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ def _finding(broad: _Covered, narrow: _Covered) -> Finding:
     if selector is None:
         fix, kind = f"take pool {narrow.pool.name!r} out of the catalogue", FixKind.ADVICE
     else:
-        fix = yaml.safe_dump({"node_selector": selector}, sort_keys=False).rstrip("\n")
+        fix = entry_lines("pools", {"name": broad.pool.name, "node_selector": selector})
         kind = FixKind.CATALOG
     return Finding(
         id=FindingId.POOLS_OVERLAP,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from airflow_gpu_placement.catalog.discover import discover, tolerate
 from airflow_gpu_placement.catalog.discovered_yaml import tolerations_as_keys
 from airflow_gpu_placement.catalog.node_facts import lasting_taints, node_facts
-from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity
+from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity, entry_lines
 from airflow_gpu_placement.engine.own_models import by_spelling, recognise
 from airflow_gpu_placement.engine.taints import not_tolerated, words
 from airflow_gpu_placement.engine.view import few
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.catalog.seen_nodes import SeenNodes
     from airflow_gpu_placement.model.gpu_model import GpuModel
     from airflow_gpu_placement.model.kube import Node
-    from airflow_gpu_placement.model.pool import GpuPool
+    from airflow_gpu_placement.model.pool import DeclaredGpu, GpuPool, Price
     from airflow_gpu_placement.model.signals import NodeCapacity
 
 
@@ -34,11 +33,11 @@ def check_pool(pool: GpuPool, seen_nodes: SeenNodes | None, own: Sequence[GpuMod
     found = [*_price(pool)]
     if seen_nodes is None:
         return found
+    pool = seen_nodes.with_their_resource(pool)
     seen = _recognised(seen_nodes.of_pool(pool), own)
     if not seen:
         return [*found, *_no_node(pool, seen_nodes)]
-    names = {one.name for one in seen}
-    members = [node for node in seen_nodes.nodes if node.metadata.name in names]
+    members = seen_nodes.members(pool)
     return [
         *found,
         *_gpu_unknown(pool, seen),
@@ -62,26 +61,30 @@ def _finding(pool: GpuPool, id_: FindingId, severity: Severity, what: str, keys:
         severity=severity,
         where=f"pool {pool.name!r}",
         what=what,
-        fix=yaml.safe_dump(keys, sort_keys=False).rstrip("\n"),
+        fix=entry_lines("pools", {"name": pool.name, **keys}),
         kind=FixKind.CATALOG,
         pool=pool.name,
     )
 
 
-def _remarked(finding: Finding, remark: str) -> Finding:
-    return msgspec.structs.replace(finding, fix=f"{finding.fix}  # {remark}")
+def _asking(finding: Finding, **meanings: str) -> Finding:
+    """Say what a person has to fill in."""
+    return msgspec.structs.replace(
+        finding, fill_in=tuple((f"<{place}>", meaning) for place, meaning in meanings.items())
+    )
 
 
 def _price(pool: GpuPool) -> Iterable[Finding]:
     if pool.price.gpu_hour_usd is None:
         what = (
             "has no price: it ranks after every pool with one, and fails every price cap and budget; "
-            "write what a GPU costs for an hour, or 0 when nobody pays for it"
+            "only you know it"
         )
-        finding = _finding(
-            pool, FindingId.PRICE_MISSING, Severity.WARNING, what, {"price": {"gpu_hour_usd": 0}}
+        keys = {"price": {**_written(pool.price), "gpu_hour_usd": "<USD>"}}
+        yield _asking(
+            _finding(pool, FindingId.PRICE_MISSING, Severity.WARNING, what, keys),
+            USD="what one GPU costs for an hour in USD, such as 2.5; 0 when nobody pays for it",
         )
-        yield _remarked(finding, "USD; put the real price here")
 
 
 def _no_node(pool: GpuPool, seen_nodes: SeenNodes) -> Iterable[Finding]:
@@ -114,10 +117,12 @@ def _no_node(pool: GpuPool, seen_nodes: SeenNodes) -> Iterable[Finding]:
 def _gpu_unknown(pool: GpuPool, seen: Sequence[NodeCapacity]) -> Iterable[Finding]:
     nameless = [one.name for one in seen if one.gpu is None]
     if pool.gpu.model is None and nameless:
-        what = f"no label of {few(nameless)} names the GPU; write the model that is really there"
-        keys = {"gpu": {**_declared(pool), "model": "H100"}}
-        yield _remarked(
-            _finding(pool, FindingId.GPU_UNKNOWN, Severity.ERROR, what, keys), "put the real model here"
+        what = f"no label of {few(nameless)} names the GPU, nor does the pool; only you know it"
+        keys = {"gpu": {**_written(pool.gpu), "model": "<MODEL>"}}
+        yield _asking(
+            _finding(pool, FindingId.GPU_UNKNOWN, Severity.ERROR, what, keys),
+            MODEL="model of the GPUs of this pool, such as H100 or nvidia-a100-80gb; it is what "
+            f"'nvidia-smi --query-gpu=name --format=csv,noheader' prints on {nameless[0]}",
         )
 
 
@@ -128,7 +133,7 @@ def _gpu_differs(pool: GpuPool, seen: Sequence[NodeCapacity]) -> Iterable[Findin
         "form_factor": {one.gpu.form_factor for one in seen if one.gpu is not None},
         "per_node": {one.capacity for one in seen if one.capacity},
     }
-    corrected = _declared(pool)
+    corrected = _written(pool.gpu)
     wrong = []
     for field, values in observed.items():
         said = getattr(pool.gpu, field)
@@ -146,18 +151,11 @@ def _gpu_differs(pool: GpuPool, seen: Sequence[NodeCapacity]) -> Iterable[Findin
         )
 
 
-def _declared(pool: GpuPool) -> dict[str, Any]:
-    """Return the pool's section ``gpu`` as it is written now."""
-    gpu = pool.gpu
-    default = type(gpu)().resource_name
-    told = {
-        "model": gpu.model,
-        "memory_gb": gpu.memory_gb,
-        "form_factor": gpu.form_factor,
-        "per_node": gpu.per_node,
-        "resource_name": None if gpu.resource_name == default else gpu.resource_name,
-    }
-    return {key: value for key, value in told.items() if value is not None}
+def _written(section: DeclaredGpu | Price) -> dict[str, Any]:
+    """Return the keys of a section of the pool that say something: lines replace a section as a whole."""
+    usual = type(section)()
+    told = {key: getattr(section, key) for key in section.__struct_fields__}
+    return {key: value for key, value in told.items() if value != getattr(usual, key)}
 
 
 def _facts_differ(pool: GpuPool, members: Sequence[Node]) -> Iterable[Finding]:

@@ -6,8 +6,9 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.cli.doctor.check_catalog import check_catalog, doubts, no_catalog
+from airflow_gpu_placement.cli.doctor.check_catalog import check_catalog, no_catalog
 from airflow_gpu_placement.cli.doctor.check_cluster import check_cluster
+from airflow_gpu_placement.cli.doctor.check_datasets import check_datasets
 from airflow_gpu_placement.cli.doctor.check_overlap import check_overlap
 from airflow_gpu_placement.cli.doctor.check_pool import check_pool
 from airflow_gpu_placement.cli.doctor.finding import FIX_WORDS, Finding, Severity
@@ -61,7 +62,7 @@ def _catalog_findings(
     except CatalogError as error:
         return check_catalog(error.problems)
     examined = examine(catalog, open_cluster, deadline_seconds=signal_deadline_seconds(args), clock=clock)
-    return [*doubts(catalog.warnings), *asyncio.run(examined)]
+    return asyncio.run(examined)
 
 
 async def examine(
@@ -71,7 +72,7 @@ async def examine(
     deadline_seconds: float,
     clock: Callable[[], datetime],
 ) -> list[Finding]:
-    """Return everything that is wrong with the pools of a catalogue and their clusters."""
+    """Return everything that is wrong with what a catalogue says, and with its clusters."""
     readings = await read_clusters(
         catalog.pools, open_cluster, deadline_seconds=deadline_seconds, clock=clock
     )
@@ -81,7 +82,7 @@ async def examine(
             # The nodes of another cluster say nothing about this pool.
             seen = reading.seen if pool.cluster.uid in {None, reading.uid} else None
             findings += check_pool(pool, seen, catalog.gpu_models)
-    return [*findings, *check_overlap(readings)]
+    return [*findings, *check_overlap(readings), *check_datasets(catalog, readings)]
 
 
 def _print(findings: Sequence[Finding], output: str) -> None:
@@ -99,7 +100,7 @@ def _print(findings: Sequence[Finding], output: str) -> None:
         output,
     )
     for number, one in enumerate(findings, start=1):
-        print_text(f"# {number} {one.id}, {one.where}: {FIX_WORDS[one.kind]}\n{one.fix}\n")
+        print_text(f"# {number} {one.id}, {one.where}: {FIX_WORDS[one.kind]}\n{one.as_text()}\n")
 
 
 doctor_command = command(doctor)

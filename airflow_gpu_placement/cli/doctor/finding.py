@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Severity(StrEnum):
@@ -50,7 +54,7 @@ class FixKind(StrEnum):
 
 FIX_WORDS = {
     FixKind.COMMAND: "run",
-    FixKind.CATALOG: "write into that pool of the catalogue",
+    FixKind.CATALOG: "write these keys into the entry of that name in the catalogue",
     FixKind.PYTHON: "write into the task",
     FixKind.ADVICE: "do",
 }
@@ -61,6 +65,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     :param where: pool, connection, file or task, in words.
     :param fix: a command as a shell takes it, or lines for a file, as ``kind`` says.
+    :param fill_in: what only a person can know: each place in ``fix``, and what to write there. A place in
+        lines is a word like ``<USD>``, which the catalogue refuses; in a command it is a variable.
     :param pool: the pool that lines for the catalogue belong to.
     """
 
@@ -70,11 +76,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     fix: str
     kind: FixKind
+    fill_in: tuple[tuple[str, str], ...] = ()
     pool: str | None = None
 
     def as_record(self) -> dict[str, Any]:
         """Return the finding as plain values."""
-        fix = {"kind": str(self.kind), "text": self.fix, **({"pool": self.pool} if self.pool else {})}
+        fix: dict[str, Any] = {"kind": str(self.kind), "text": self.fix}
+        if self.fill_in:
+            fix["fill_in"] = dict(self.fill_in)
+        if self.pool:
+            fix["pool"] = self.pool
         return {
             "id": str(self.id),
             "severity": str(self.severity),
@@ -82,3 +93,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "what": self.what,
             "fix": fix,
         }
+
+    def as_text(self) -> str:
+        """Return the mending ready to copy, under comments that say what to fill in."""
+        return "\n".join([*(f"# {place}: {meaning}" for place, meaning in self.fill_in), self.fix])
+
+
+def entry_lines(section: str, *entries: Mapping[str, Any]) -> str:
+    """Write entries, each with its name and the keys to change, as they stand in the catalogue."""
+    return yaml.safe_dump({section: [dict(entry) for entry in entries]}, sort_keys=False).rstrip("\n")

@@ -187,7 +187,7 @@ async def _seen(client: ClusterClient, clock: Callable[[], datetime]) -> SeenNod
         state = await read_state(client, clock)
     except Forbidden:
         return None
-    return SeenNodes(state.nodes, state.dra or DraObjects())
+    return SeenNodes(tuple(state.nodes), state.dra or DraObjects())
 
 
 async def _user(client: ClusterClient) -> str:

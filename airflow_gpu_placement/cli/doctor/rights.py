@@ -39,6 +39,7 @@ WORK_RULES: tuple[dict[str, Any], ...] = (
     },
     {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["services"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]},
 )
 """In each namespace of remote jobs."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,10 +12,13 @@ import pytest
 
 from airflow_gpu_placement.cli.dag_request import request_of_task
 from airflow_gpu_placement.cli.doctor.check_dags import check_dags
+from airflow_gpu_placement.cli.doctor.finding import FixKind
 from airflow_gpu_placement.exceptions import RequestError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from airflow_gpu_placement.cli.doctor.finding import Finding
 
 SOURCE = """
 from __future__ import annotations
@@ -115,9 +119,60 @@ def test_an_unknown_bundle_is_refused() -> None:
 
 
 def test_a_task_that_is_never_retried_is_found_and_its_mending_works(bundle: Path) -> None:
-    """The line that is told, written into the file, takes the finding away."""
+    """The command that is told takes the finding away, and changes nothing else."""
     (finding,) = check_dags()
-    assert (finding.id, finding.fix) == ("RetriesZero", "retries=5")
+    assert (finding.id, finding.kind) == ("RetriesZero", FixKind.COMMAND)
     assert finding.where == f"task llm.templated in {bundle / 'training.py'}"
-    (bundle / "training.py").write_text(SOURCE.replace("retries=0", finding.fix))
+    run(finding)
     assert check_dags() == []
+    assert (bundle / "training.py").read_text() == SOURCE.replace("retries=0", "retries=5")
+
+
+def run(finding: Finding) -> None:
+    """Run the command of a finding in a shell."""
+    subprocess.run(["sh", "-e", "-c", finding.fix], check=True, timeout=30)
+
+
+def test_retries_that_come_from_elsewhere_are_written_into_the_task(bundle: Path) -> None:
+    """Into that of a group and into a mapped one too; strange letters in the line do no harm."""
+    (bundle / "training.py").write_text(
+        FROM_DEFAULTS := """
+from airflow.sdk import TaskGroup, dag
+from airflow_gpu_placement import operators as gpu
+@dag(schedule=None, default_args={"retries": 0})
+def llm():
+    with TaskGroup("night"):
+        gpu.GpuTrainingJobOperator(image="a/b&c.*", task_id='fit', gpu={"models": "[H100]"}, command=["c"])
+    gpu.GpuTrainingJobOperator.partial(task_id="many", gpu={}, image="i").expand(command=[["a"], ["b"]])
+llm()
+"""
+    )
+    found = check_dags()
+    assert [one.where.split()[1] for one in found] == ["llm.night.fit", "llm.many"]
+    for finding in found:
+        run(finding)
+    assert check_dags() == []
+    mended = FROM_DEFAULTS.replace("'fit'", "'fit', retries=5").replace('"many"', '"many", retries=5')
+    assert (bundle / "training.py").read_text() == mended
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param('Operator(task_id="fit", retries=NONE, **REST)', id="a name for the number"),
+        pytest.param('Operator(task_id="f" + "it", retries=0, **REST)', id="an id that is put together"),
+        pytest.param('[Operator(task_id=one, retries=0, **REST) for one in ["fit"]]', id="made in a loop"),
+    ],
+)
+def test_where_the_file_does_not_show_how_a_task_is_made_its_author_writes_the_line(
+    bundle: Path, task: str
+) -> None:
+    """No command is told that might change the wrong place."""
+    (bundle / "training.py").write_text(
+        "from airflow.sdk import DAG\n"
+        "from airflow_gpu_placement.operators import GpuTrainingJobOperator as Operator\n"
+        "NONE, REST = 0, {'gpu': {}, 'image': 'i', 'command': ['c']}\n"
+        f"with DAG('llm', schedule=None):\n    {task}\n"
+    )
+    (finding,) = check_dags()
+    assert (finding.kind, finding.fix) == (FixKind.PYTHON, "retries=5,")

@@ -43,7 +43,13 @@ def test_airflow_is_told_of_the_commands() -> None:
     ]
     (group,) = get_gpu_placement_commands()
     assert group.name == "gpu-placement"
-    assert {command.name for command in group.subcommands} == {"place", "pools", "discover", "doctor"}
+    assert {command.name for command in group.subcommands} == {
+        "place",
+        "pools",
+        "discover",
+        "doctor",
+        "reap",
+    }
 
 
 def test_listing_the_commands_loads_nothing_heavy() -> None:
@@ -68,11 +74,19 @@ def test_every_command_can_be_loaded() -> None:
     from airflow_gpu_placement.cli.doctor.command import doctor_command
     from airflow_gpu_placement.cli.place import place_command
     from airflow_gpu_placement.cli.pools import pools_command
+    from airflow_gpu_placement.cli.reap import reap_command
 
     (group,) = get_gpu_placement_commands()
     names = {command.func.__name__ for command in group.subcommands}
-    assert names == {"place_command", "pools_command", "discover_command", "doctor_command"}
-    assert all(callable(run) for run in (place_command, pools_command, discover_command, doctor_command))
+    commands = (place_command, pools_command, discover_command, doctor_command, reap_command)
+    assert names == {
+        "place_command",
+        "pools_command",
+        "discover_command",
+        "doctor_command",
+        "reap_command",
+    }
+    assert all(callable(run) for run in commands)
 
 
 def test_every_field_of_a_request_has_a_flag() -> None:
@@ -90,7 +104,7 @@ def leaves(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple
             yield (*path, name)
 
 
-@pytest.mark.parametrize("command", ["place", "pools", "discover", "doctor"])
+@pytest.mark.parametrize("command", ["place", "pools", "discover", "doctor", "reap"])
 def test_a_command_line_that_cannot_be_read_is_an_error(
     parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:

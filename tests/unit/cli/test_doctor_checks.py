@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.pool import GpuPool
 
 RBAC = Path(__file__).resolve().parents[3] / "docker" / "rbac.yaml"
+KNOWN = {"<USD>": "2.5", "<MODEL>": "A100-80GB"}
 A100 = {"cloud.google.com/gke-accelerator": "nvidia-a100-80gb"}
 GOOD = {
     "name": "a",
@@ -55,8 +56,13 @@ def read_pools(folder: Path, *entries: dict[str, Any]) -> tuple[GpuPool, ...]:
 def mended(entry: dict[str, Any], finding: Finding) -> dict[str, Any]:
     """Write a finding's lines into the pool that it is about."""
     assert finding.kind is FixKind.CATALOG
-    assert finding.pool == entry["name"]
-    return {**entry, **yaml.safe_load(finding.fix)}
+    assert {place for place, _ in finding.fill_in} <= set(KNOWN)
+    text = finding.fix
+    for place, value in KNOWN.items():
+        text = text.replace(place, value)
+    (given,) = yaml.safe_load(text)["pools"]
+    assert finding.pool == entry["name"] == given["name"]
+    return {**entry, **given}
 
 
 def fleet(*nodes: Node) -> SeenNodes:
@@ -160,7 +166,8 @@ def test_pools_of_the_same_nodes_are_found_and_told_apart(tmp_path: Path) -> Non
     pools = read_pools(tmp_path, wide, GOOD)
     (finding,) = check_overlap([reading(pools, seen=fleet(*nodes))])
     assert finding.id == "PoolsOverlap"
-    assert yaml.safe_load(finding.fix) == {"node_selector": {"cloud.google.com/gke-accelerator": "nvidia-l4"}}
+    selector = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    assert yaml.safe_load(finding.fix) == {"pools": [{"name": "wide", "node_selector": selector}]}
     pools = read_pools(tmp_path, mended(wide, finding), GOOD)
     assert check_overlap([reading(pools, seen=fleet(*nodes))]) == []
 
