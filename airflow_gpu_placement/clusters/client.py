@@ -9,13 +9,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
-from airflow_gpu_placement.clusters.errors import WIRE_ERRORS, from_answer, from_event, from_exception
+from airflow_gpu_placement.clusters.errors import from_event
 from airflow_gpu_placement.clusters.lines import LineSplitter
 from airflow_gpu_placement.clusters.turns import a_turn
-from airflow_gpu_placement.exceptions import ClusterError, Unreachable
+from airflow_gpu_placement.clusters.wire import Wire
+from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.kube import ListPage, ObjectMeta, Status, Struct
 
 if TYPE_CHECKING:
@@ -24,14 +24,10 @@ if TYPE_CHECKING:
 
     from kubernetes_asyncio.client import ApiClient
 
-CONNECT_SECONDS = 5.0
-READ_SECONDS = 30.0
 _READ_TRIES = 3
 _LONGEST_WAIT_SECONDS = 5.0
-_LONGEST_LOG_LINE = 64 * 1024
+_LONGEST_LOG_PIECE = 16 * 1024
 _LIST_RESTARTS = 2
-_LARGE_BYTES = 2**20
-"""Larger answers take a millisecond and more to put together."""
 
 T = TypeVar("T")
 
@@ -69,9 +65,8 @@ class ClusterClient:
 
     def __init__(self, api_client: ApiClient, *, server: str) -> None:
         self.server = server
-        self._api = api_client
+        self._wire = Wire(api_client, server)
         self._uid: str | None = None
-        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,8 +76,7 @@ class ClusterClient:
 
     async def close(self) -> None:
         """Close every connection; streams that are being read end with an error."""
-        self._closed = True
-        await self._api.close()
+        await self._wire.close()
 
     async def uid(self) -> str:
         """Return what identifies this cluster: the uid of its namespace ``kube-system``."""
@@ -94,7 +88,7 @@ class ClusterClient:
         """Return the body of a GET."""
         for left in reversed(range(_READ_TRIES)):
             try:
-                return await self._call("GET", path, query)
+                return await self._wire.call("GET", path, query)
             except ClusterError as error:
                 if not left or (error.retry_after_seconds is None and error.status != 429):
                     raise
@@ -107,7 +101,7 @@ class ClusterClient:
 
     async def server_time(self) -> datetime | None:
         """Return the time, to the second, that the server put on an answer; ``None``: it put none."""
-        _, headers = await self._exchange("GET", "/version")
+        _, headers = await self._wire.exchange("GET", "/version")
         date = headers.get("Date")
         return None if date is None else parsedate_to_datetime(date)
 
@@ -149,7 +143,7 @@ class ClusterClient:
 
     async def create(self, path: str, body: Mapping[str, Any]) -> bytes:
         """POST an object once and return what the server made of it."""
-        return await self._call("POST", path, body=body)
+        return await self._wire.call("POST", path, body=body)
 
     async def delete(
         self, path: str, *, uid: str | None = None, propagation: str = "Foreground", grace: int | None = None
@@ -164,7 +158,7 @@ class ClusterClient:
             options["preconditions"] = {"uid": uid}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        return await self._call("DELETE", path, body=options)
+        return await self._wire.call("DELETE", path, body=options)
 
     async def watch(
         self,
@@ -184,7 +178,7 @@ class ClusterClient:
         call = f"WATCH {self.server}{path}"
         decoder = msgspec.json.Decoder(WatchEvent)
         splitter = LineSplitter()
-        chunks = self._chunks(call, path, {**query, "watch": "true"}, idle_timeout_seconds, opened)
+        chunks = self._wire.chunks(call, path, {**query, "watch": "true"}, idle_timeout_seconds, opened)
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
                 for line in splitter.feed(chunk):
@@ -215,8 +209,10 @@ class ClusterClient:
         """
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
         call = f"GET {self.server}{path}"
-        splitter = LineSplitter(_LONGEST_LOG_LINE)
-        chunks = self._chunks(call, path, {"container": container, **(query or {})}, idle_timeout_seconds)
+        splitter = LineSplitter(_LONGEST_LOG_PIECE)
+        chunks = self._wire.chunks(
+            call, path, {"container": container, **(query or {})}, idle_timeout_seconds
+        )
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
                 for line in splitter.feed(chunk):
@@ -224,84 +220,6 @@ class ClusterClient:
         if unfinished:
             for line in splitter.flush():
                 yield line
-
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> bytes:
-        answer, _ = await self._exchange(method, path, query, body)
-        return answer
-
-    async def _exchange(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> tuple[bytes, Mapping[str, str]]:
-        call = f"{method} {self.server}{path}"
-        try:
-            response = await self._request(method, path, query, body, READ_SECONDS)
-            async with response:
-                parts = [bytes(part) async for part in response.content.iter_any()]
-        except WIRE_ERRORS as error:
-            raise from_exception(call, error) from error
-        if sum(map(len, parts)) < _LARGE_BYTES:
-            answer = b"".join(parts)
-        else:
-            async with a_turn():
-                answer = b"".join(parts)
-        if not response.ok:
-            raise from_answer(call, response.status, answer, response.headers)
-        return answer, response.headers
-
-    async def _chunks(
-        self,
-        call: str,
-        path: str,
-        query: Mapping[str, str],
-        idle_timeout_seconds: float | None,
-        opened: Callable[[], None] | None = None,
-    ) -> AsyncGenerator[bytes, None]:
-        try:
-            response = await self._request("GET", path, query, None, idle_timeout_seconds)
-            async with response:
-                if not response.ok:
-                    raise from_answer(call, response.status, await response.read(), response.headers)
-                if opened is not None:
-                    opened()
-                async for chunk in response.content.iter_any():
-                    yield chunk
-        except WIRE_ERRORS as error:
-            raise from_exception(call, error) from error
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
-        read_seconds: float | None,
-    ) -> aiohttp.ClientResponse:
-        limits = aiohttp.ClientTimeout(
-            total=None, connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=read_seconds
-        )
-        if self._closed:
-            raise Unreachable(f"{method} {self.server}{path}: this client was closed")
-        response: aiohttp.ClientResponse = await self._api.call_api(
-            path,
-            method,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json, */*", "Content-Type": "application/json"},
-            body=body,
-            auth_settings=["BearerToken"],
-            _preload_content=False,
-            _request_timeout=limits,
-        )
-        return response
 
     def _decoded(self, path: str, body: bytes, type_: type[T]) -> T:
         try:

@@ -23,6 +23,7 @@ class AwakeClock:
         self._longest = longest_step_seconds
         self._source = source
         self._counted = 0.0
+        self._asleep = 0.0
         self._last = source()
 
     def now(self) -> float:
@@ -31,5 +32,9 @@ class AwakeClock:
 
     def tick(self) -> None:
         """Count the time since the last tick; to be called more often than the longest step."""
-        self._counted = self.now()
+        self._counted, self._asleep = self.now(), self.asleep_seconds()
         self._last = self._source()
+
+    def asleep_seconds(self) -> float:
+        """Return the time that was not counted, of all sleeps together."""
+        return self._asleep + max(0.0, self._source() - self._last - self._longest)

@@ -7,12 +7,15 @@ import contextlib
 import contextvars
 import logging
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from airflow_gpu_placement.exceptions import ClusterError, NotFound, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError, NotFound
 from airflow_gpu_placement.model.kube import Job
 from airflow_gpu_placement.watch.clock import AwakeClock
+from airflow_gpu_placement.watch.connection import ClusterKey, SharedClient
+from airflow_gpu_placement.watch.log_turns import LogTurns
+from airflow_gpu_placement.watch.pulse import PulseCheck
 from airflow_gpu_placement.watch.sinks import of_cluster, of_namespace
 from airflow_gpu_placement.watch.store import ClusterStore
 
@@ -26,19 +29,15 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.watch.followed import JobRef, Subscription
     from airflow_gpu_placement.watch.stream import Stream
 
+__all__ = ["ClusterKey", "ClusterWatch", "shared_watch"]
+
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.5
 _LONGEST_STEP_SECONDS = 2.0
 _UNREACHABLE_AFTER_SECONDS = 1.0
-
-
-class ClusterKey(NamedTuple):
-    """Which cluster: the connection's id, the kubeconfig's context, and the uid that it must have."""
-
-    kubernetes_conn_id: str
-    context: str | None = None
-    cluster_uid: str | None = None
+_WOKEN_A_TICK = 100
+_ASKED_AT_ONCE = 8
 
 
 class ClusterWatch:
@@ -51,18 +50,18 @@ class ClusterWatch:
     def __init__(self, key: ClusterKey, open_cluster: OpenCluster) -> None:
         self.key = key
         self.users = 0
-        self._open_cluster = open_cluster
+        self.log_turns = LogTurns()
         self._clock = AwakeClock(longest_step_seconds=_LONGEST_STEP_SECONDS)
         self._store = ClusterStore(self._clock.now)
-        self._opening = asyncio.Lock()
-        self._client: ClusterClient | None = None
-        self._uid = key.cluster_uid
+        self._shared = SharedClient(key, open_cluster, self.answered)
         self._last_answer = self._clock.now()
         self._streams: dict[str | None, tuple[Stream[Any], ...]] = {}  # by namespace; None: of the cluster
         self._tasks: dict[str | None, list[asyncio.Task[None]]] = {}
         self._followed: dict[str, int] = {}  # subscriptions by namespace
         self._troubles: dict[str, str | None] = {}
         self._asking: dict[JobRef, asyncio.Task[None]] = {}
+        self._pulse = PulseCheck(self._store, self, lambda: self._streams[None][-1].is_open)
+        self._checking: asyncio.Task[None] | None = None
         self._start(None, of_cluster(self._store, self))
         self._ticker = self._spawn(self._tick(), "tick")
 
@@ -91,11 +90,19 @@ class ClusterWatch:
         """Return what is known of a followed job right now."""
         return self._store.observation(ref, unreachable_seconds=self.unreachable_seconds())
 
+    def now(self) -> float:
+        """Return seconds of this watch's own clock, which stands still while nothing could be heard."""
+        return self._clock.now()
+
     def unreachable_seconds(self) -> float:
         """Return how long the cluster has answered nothing at all; 0 while it is heard."""
         silent = self._clock.now() - self._last_answer
         hearing = any(stream.is_open for streams in self._streams.values() for stream in streams)
         return 0.0 if hearing or silent < _UNREACHABLE_AFTER_SECONDS else silent
+
+    def asleep_seconds(self) -> float:
+        """Return how long this process was stopped or starved so far, of all times together."""
+        return self._clock.asleep_seconds()
 
     def troubles(self) -> frozenset[str]:
         """Return what keeps this watch from seeing everything and does not pass by itself."""
@@ -110,25 +117,13 @@ class ClusterWatch:
     async def client(self) -> ClusterClient:
         """Return the client, opening it first when there is none.
 
-        :raises WrongCluster: the connection leads to another cluster now: what is not there says nothing.
+        :raises ClusterError: it cannot be opened now.
         """
-        async with self._opening:
-            if self._client is None:
-                client = await self._open_cluster(self.key.kubernetes_conn_id, self.key.context)
-                try:
-                    await self._check(client)
-                except BaseException:
-                    await client.close()
-                    raise
-                self._client = client
-            return self._client
+        return await self._shared.get()
 
     async def reopen(self, refused: ClusterClient) -> None:
         """Read the credentials again, once for all streams whose requests the old ones were refused for."""
-        async with self._opening:
-            if self._client is refused:
-                self._client = None
-                await refused.close()
+        await self._shared.reopen(refused)
 
     def answered(self) -> None:
         """Know that the cluster has just answered something."""
@@ -143,23 +138,12 @@ class ClusterWatch:
     async def close(self) -> None:
         """End every stream and close the client."""
         streams = [task for tasks in self._tasks.values() for task in tasks]
-        tasks = [self._ticker, *streams, *self._asking.values()]
+        checking = [] if self._checking is None else [self._checking]
+        tasks = [self._ticker, *streams, *self._asking.values(), *checking]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        if self._client is not None:
-            await self._client.close()
-
-    async def _check(self, client: ClusterClient) -> None:
-        uid = await client.uid()
-        if self._uid is None:
-            self._uid = uid
-        elif uid != self._uid:
-            raise WrongCluster(
-                f"connection {self.key.kubernetes_conn_id!r} leads to {client.server}, cluster {uid}, "
-                f"and not cluster {self._uid} with the remote jobs; correct the connection"
-            )
-        self.answered()
+        await self._shared.close()
 
     def _start(self, namespace: str | None, streams: Iterable[Stream[Any]]) -> None:
         self._streams[namespace] = tuple(streams)
@@ -184,13 +168,13 @@ class ClusterWatch:
 
     def _on_tick(self) -> None:
         """Wake followers whose job may change by time alone, and ask for jobs that no stream has shown."""
-        if self.unreachable_seconds():
-            self._store.wake_all()
-        else:
-            self._store.wake_overdue()
+        self._store.wake_some(_WOKEN_A_TICK, all_jobs=self.unreachable_seconds() > 0)
         for ref in self._store.doubtful():
-            if ref not in self._asking:
+            if len(self._asking) < _ASKED_AT_ONCE and ref not in self._asking:
                 self._asking[ref] = self._spawn(self._ask(ref), f"job {ref.name}")
+        silent = self._pulse.due()
+        if silent is not None and (self._checking is None or self._checking.done()):
+            self._checking = self._spawn(self._pulse.ask(silent), f"lease of node {silent}")
 
     async def _ask(self, ref: JobRef) -> None:
         path = f"/apis/batch/v1/namespaces/{quote(ref.namespace)}/jobs/{quote(ref.name)}"

@@ -11,20 +11,24 @@ import msgspec
 from airflow_gpu_placement.engine.classify import classify, explained
 from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.outcome import OutcomeKind
-from airflow_gpu_placement.watch.logs import TAIL_LINES, JobLogs
+from airflow_gpu_placement.watch.logs import JobLogs
 from airflow_gpu_placement.watch.phases import PhaseReporter
+from airflow_gpu_placement.watch.pod_log import TAIL_LINES
 from airflow_gpu_placement.watch.ranks import TRAINING_CONTAINER
+from airflow_gpu_placement.watch.starting import Starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_gpu_placement.model.outcome import LossPolicy, Observation, Outcome
+    from airflow_gpu_placement.watch.bookmarks import LogBookmarks
     from airflow_gpu_placement.watch.cluster import ClusterWatch
     from airflow_gpu_placement.watch.followed import JobRef, Subscription
 
 _DRAIN_SECONDS = 10.0
 _SETTLE_SECONDS = 3.0
 _TAIL_SECONDS = 5.0
+_SEEN_LINES = 5
 _TRAINED = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.APPLICATION})
 _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -37,29 +41,26 @@ async def follow(
     report: Callable[[str], None],
     report_log: Callable[[str], None],
     logs: bool = True,
+    bookmarks: LogBookmarks | None = None,
 ) -> Outcome:
     """Wait until a remote job has ended, or must be taken as lost.
 
-    :param policy: how long silence is borne.
+    :param policy: how long silence and a late start are borne.
     :param report: takes one line for each change of phase.
     :param report_log: takes one line of the remote log.
     :param logs: whether to stream the logs of all ranks meanwhile.
-    :return: a final outcome; after an exit code its message ends with the last log lines of the pod.
+    :param bookmarks: keeps the positions in the logs for the next watcher; ``None``: there is none.
+    :return: a final outcome; its message ends with the last log lines of the pod, after a loss with the last
+        ones that were seen.
     """
     phases = PhaseReporter(report)
-    streams = JobLogs(watch, report_log)
+    streams = JobLogs(watch, report_log, bookmarks)
+    handed_over = True
     with watch.track(ref) as subscription:
         try:
-            while True:
-                await subscription.changed()
-                observation = watch.observe(ref)
-                outcome = classify(observation, policy)
-                phases.tell_troubles(watch.troubles())
-                if logs:
-                    streams.update(observation)
-                if outcome.final:
-                    break
-                phases.update(observation, outcome)
+            observation, outcome = await _until_final(
+                watch, subscription, policy, phases, streams if logs else None
+            )
             if outcome.kind in _TRAINED:
                 # A lost node's log has no more to say and would hold up the news.
                 observation, outcome = await _settled(watch, subscription, policy, observation, outcome)
@@ -69,9 +70,36 @@ async def follow(
             phases.update(observation, outcome)
             if outcome.kind is OutcomeKind.APPLICATION:
                 outcome = await _with_tail(watch, ref, observation, outcome, streams)
+            elif outcome.kind is OutcomeKind.INFRASTRUCTURE:
+                outcome = _with_lines(
+                    outcome, "Last lines seen of its log", streams.tail(outcome.pod)[-_SEEN_LINES:]
+                )
+            handed_over = False
             return outcome
         finally:
-            await streams.close()
+            await streams.close(handed_over=handed_over)
+
+
+async def _until_final(
+    watch: ClusterWatch,
+    subscription: Subscription,
+    policy: LossPolicy,
+    phases: PhaseReporter,
+    streams: JobLogs | None,
+) -> tuple[Observation, Outcome]:
+    """Look whenever something may have changed, until nothing more is to be waited for."""
+    starting = Starting(watch, subscription.ref, policy)
+    while True:
+        await starting.changed(subscription)
+        observation = await starting.measured(watch.observe(subscription.ref))
+        outcome = classify(observation, policy)
+        phases.tell_troubles(watch.troubles())
+        if streams is not None:
+            streams.update(observation)
+        if outcome.final:
+            return observation, outcome
+        phases.update(observation, outcome)
+        del observation, outcome  # a triggerer has a thousand such loops waiting
 
 
 async def _settled(
@@ -107,7 +135,7 @@ async def _with_tail(
     They may explain an exit code that says nothing by itself: a broken GPU, an image for another processor.
     """
     tail = streams.tail(outcome.pod)
-    if not tail and outcome.pod is not None:
+    if not streams.is_complete(outcome.pod) and outcome.pod is not None:
         with contextlib.suppress(ClusterError, TimeoutError):
             async with asyncio.timeout(_TAIL_SECONDS):
                 client = await watch.client()
@@ -115,8 +143,13 @@ async def _with_tail(
                     ref.namespace, outcome.pod, TRAINING_CONTAINER, {"tailLines": str(TAIL_LINES)}
                 )
                 tail = tuple([line.decode("utf-8", "replace") async for line in lines])
-    if not tail:
+    if tail:
+        outcome = explained(outcome, observation, tail)
+    return _with_lines(outcome, "Last lines of its log", tail)
+
+
+def _with_lines(outcome: Outcome, what: str, lines: tuple[str, ...]) -> Outcome:
+    if not lines:
         return outcome
-    text = "\n".join(tail)
-    outcome = explained(outcome, observation, tail)
-    return msgspec.structs.replace(outcome, message=f"{outcome.message}\nLast lines of its log:\n{text}")
+    text = "\n".join(lines)
+    return msgspec.structs.replace(outcome, message=f"{outcome.message}\n{what}:\n{text}")

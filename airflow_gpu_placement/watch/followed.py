@@ -19,33 +19,79 @@ class JobRef(msgspec.Struct, frozen=True):
     uid: str
 
 
-class Subscription:
-    """One follower of one remote job."""
+class Bell:
+    """Wakes the one task that waits for it, also when it is rung before."""
 
-    def __init__(self, ref: JobRef) -> None:
-        self.ref = ref
-        self._event = asyncio.Event()
+    __slots__ = ("_news", "_waiting")
+
+    def __init__(self) -> None:
+        self._news = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it was rung and nobody has waited since."""
+        return self._news
 
     def wake(self) -> None:
-        """Say that something about the job may have changed."""
-        self._event.set()
+        """Say that something may have changed."""
+        self._news = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
-    async def changed(self) -> None:
-        """Wait until something may have changed since the last call."""
-        await self._event.wait()
-        self._event.clear()
+    async def changed(self, within_seconds: float | None = None) -> None:
+        """Wait until something may have changed since the last call.
+
+        :param within_seconds: return after that long in any case; ``None``: only then.
+        """
+        if not self._news:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            alarm = None if within_seconds is None else loop.call_later(within_seconds, self.wake)
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+                if alarm is not None:
+                    alarm.cancel()
+        self._news = False
+
+
+class Subscription(Bell):
+    """One follower of one remote job."""
+
+    __slots__ = ("ref",)
+
+    def __init__(self, ref: JobRef) -> None:
+        super().__init__()
+        self.ref = ref
 
 
 class Followed:
     """A remote job that somebody follows, with what is remembered of it beyond what exists."""
 
+    __slots__ = (
+        "boot_ids",
+        "deleted",
+        "failing_since",
+        "gone",
+        "nodes",
+        "ref",
+        "subscriptions",
+        "vanished",
+    )
+
     def __init__(self, ref: JobRef) -> None:
         self.ref = ref
-        self.subscriptions: set[Subscription] = set()
-        self.nodes: frozenset[str] = frozenset()
+        self.subscriptions: list[Subscription] = []
+        self.nodes: tuple[str, ...] = ()
         self.gone = False
         self.deleted: Job | None = None  # its last state, when its deletion was watched
         self.boot_ids: dict[str, str] = {}  # node name -> boot id when the job was first seen there
-        self.doubtful = True  # neither seen by a stream nor asked for yet: no stream may say that it is gone
         self.vanished: dict[str, Pod] = {}
         self.failing_since: float | None = None
+
+    def wake(self) -> None:
+        """Wake everybody who follows the job."""
+        for subscription in self.subscriptions:
+            subscription.wake()

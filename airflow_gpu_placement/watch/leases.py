@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +15,10 @@ if TYPE_CHECKING:
 DEFAULT_RENEW_SECONDS = 10.0
 _RENEWALS_PER_DURATION = 4
 _OVERDUE_RENEWALS = 2.0
-_STALE_RENEWALS = 2.5
+_STALE_RENEWALS = 2.4
 _TOGETHER_RENEWALS = 3.0
+_COUNT_AGAIN_SECONDS = 0.25
+_MOMENT_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -23,6 +27,15 @@ class _Pulse:
     renew_seconds: float
     changed_at: float
     alive: bool  # renewed since we listen, or called ready by the cluster when we began to
+
+
+@dataclass(slots=True)
+class _Living:
+    """How long the nodes that are alive were silent at a moment, sorted; and the stale among the first n."""
+
+    at: float
+    silent_seconds: list[float]
+    stale: list[int]
 
 
 class LeaseClocks:
@@ -40,13 +53,16 @@ class LeaseClocks:
         self._pulses: dict[str, _Pulse] = {}
         self._deaf_since: float | None = None
         self._afresh_at = now()
+        self._heard_at = now()
+        self._living: _Living | None = None
 
     def listed(self, leases: Iterable[Lease], ready: Collection[str]) -> None:
         """Take a whole list: every clock starts anew.
 
         :param ready: nodes that the cluster calls ready now.
         """
-        now = self._afresh_at = self._now()
+        now = self._afresh_at = self._heard_at = self._now()
+        self._living = None
         self._pulses = {
             lease.metadata.name: _Pulse(
                 lease.spec.renew_time, _renew_seconds(lease), now, lease.metadata.name in ready
@@ -56,7 +72,8 @@ class LeaseClocks:
 
     def renewed(self, lease: Lease) -> bool:
         """Take one changed Lease; tell whether its node had been overdue until now."""
-        name, now = lease.metadata.name, self._now()
+        name = lease.metadata.name
+        now = self._heard_at = self._now()
         pulse = self._pulses.get(name)
         if pulse is None:
             self._pulses[name] = _Pulse(lease.spec.renew_time, _renew_seconds(lease), now, alive=True)
@@ -64,27 +81,66 @@ class LeaseClocks:
         if pulse.renew_time == lease.spec.renew_time:
             return False
         was_overdue = self.is_overdue(name)
+        if was_overdue:
+            self._living = None
         pulse.renew_time, pulse.renew_seconds = lease.spec.renew_time, _renew_seconds(lease)
         pulse.changed_at, pulse.alive = now, True
         return was_overdue
 
     def removed(self, name: str) -> None:
         """Forget a node whose Lease was deleted."""
+        self._heard_at = self._now()
         self._pulses.pop(name, None)
+        self._living = None
 
-    def deaf(self) -> None:
-        """Stop all clocks: the stream of Leases is broken."""
+    def confirmed(self) -> None:
+        """Know that the cluster keeps Leases right now and has told all that there is to tell."""
+        self._heard_at = self._now()
+
+    def unconfirmed_seconds(self) -> float:
+        """Return for how long no Lease has proven that renewals would be received."""
+        return self._now() - self._heard_at
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the clocks stand still."""
+        return self._deaf_since is not None
+
+    def deaf(self, *, since_heard: bool = False) -> None:
+        """Stop all clocks: renewals are not received.
+
+        :param since_heard: not from now, but from the last one that was: what followed was no silence.
+        """
         if self._deaf_since is None:
-            self._deaf_since = self._now()
+            self._deaf_since = self._heard_at if since_heard else self._now()
+            self._living = None
 
     def listening(self, ready: Collection[str]) -> None:
         """Start again after :meth:`deaf`: every node gets a full fresh interval."""
         if self._deaf_since is None:
             return
-        self._deaf_since = None
-        now = self._afresh_at = self._now()
+        self._deaf_since = self._living = None
+        now = self._afresh_at = self._heard_at = self._now()
         for name, pulse in self._pulses.items():
             pulse.changed_at, pulse.alive = now, name in ready
+
+    def heard_again(self, ready: Collection[str]) -> None:
+        """Know that renewals were received all the time, except perhaps since :meth:`deaf`.
+
+        After a moment the clocks go on where they stopped; after a longer time, in which nodes may not have
+        been able to renew either, every node gets a full fresh interval.
+        """
+        if self._deaf_since is None:
+            return
+        now = self._now()
+        deaf_seconds = now - self._deaf_since
+        if deaf_seconds > _MOMENT_SECONDS:
+            self.listening(ready)
+            return
+        self._deaf_since = self._living = None
+        self._heard_at = now
+        for pulse in self._pulses.values():
+            pulse.changed_at += deaf_seconds
 
     def silent_seconds(self, name: str) -> float:
         """Return how long a node has been silent; 0 for one without a Lease."""
@@ -117,13 +173,28 @@ class LeaseClocks:
             return 0, 0.0
         first = max(silent, key=self.silent_seconds)
         longest = self.silent_seconds(first) + _TOGETHER_RENEWALS * self.renew_seconds(first)
-        counted = {
-            name for name, one in self._pulses.items() if one.alive and self.silent_seconds(name) <= longest
-        }
+        stale, counted = self._count(longest)
         if not counted:
             return len(self._pulses), 1.0  # nobody was heard since we listen: not the fault of one node
-        stale = sum(map(self._is_stale, counted))
-        return stale, stale / len(counted)
+        return stale, stale / counted
+
+    def _count(self, longest: float) -> tuple[int, int]:
+        """Count the nodes that are not silent for longer than that: those that are stale, and all.
+
+        They are sorted once for all jobs that ask within a moment.
+        """
+        now = self._until()
+        if self._living is None or not 0 <= now - self._living.at < _COUNT_AGAIN_SECONDS:
+            alive = sorted(
+                (now - one.changed_at, self._is_stale(name))
+                for name, one in self._pulses.items()
+                if one.alive
+            )
+            stale = [0, *accumulate(is_stale for _, is_stale in alive)]
+            self._living = _Living(now, [seconds for seconds, _ in alive], stale)
+        living = self._living
+        counted = bisect_right(living.silent_seconds, longest - (now - living.at))
+        return living.stale[counted], counted
 
     def _is_stale(self, name: str) -> bool:
         return self.silent_seconds(name) >= _STALE_RENEWALS * self.renew_seconds(name)

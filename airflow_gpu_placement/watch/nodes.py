@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_gpu_placement.engine.node_evidence import node_view, ready_status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from airflow_gpu_placement.model.kube import Node
     from airflow_gpu_placement.model.outcome import NodeView
@@ -28,13 +28,19 @@ class ClusterNodes:
         self._leases = leases
         self._now = now
         self._nodes: dict[str, Node] = {}
+        self._unreadable: set[str] = set()
         self._listed = False
         self._missing_since: dict[str, float] = {}
         self._ready_since: dict[str, tuple[str, float]] = {}
 
-    def listed(self, nodes: Iterable[Node]) -> None:
-        """Take all nodes."""
+    def listed(self, nodes: Iterable[Node], unreadable: Collection[str] = ()) -> None:
+        """Take all nodes.
+
+        :param unreadable: names of those that exist and could not be read; what was known of them stays.
+        """
         found = {node.metadata.name: node for node in nodes}
+        self._unreadable = set(unreadable)
+        found |= {name: self._nodes[name] for name in self._unreadable & self._nodes.keys()}
         for name in self._nodes.keys() - found.keys():
             self._missing_since[name] = _LONG_AGO
         self._nodes, self._listed = found, True
@@ -48,6 +54,7 @@ class ClusterNodes:
     def changed(self, kind: str, node: Node) -> None:
         """Take one event of a node."""
         name = node.metadata.name
+        self._unreadable.discard(name)
         if kind == "DELETED":
             self._nodes.pop(name, None)
             self._ready_since.pop(name, None)
@@ -56,6 +63,11 @@ class ClusterNodes:
             self._nodes[name] = node
             self._missing_since.pop(name, None)
             self._note_readiness(node)
+
+    def unreadable(self, name: str) -> None:
+        """Know that a node exists, although what it is now cannot be read."""
+        self._unreadable.add(name)
+        self._missing_since.pop(name, None)
 
     def ready(self) -> frozenset[str]:
         """Return the nodes that the cluster calls ready."""
@@ -94,7 +106,7 @@ class ClusterNodes:
 
     def _is_missing(self, name: str) -> bool:
         """Whether an unknown node does not exist: the stream of pods may be ahead of that of nodes."""
-        if not self._listed:
+        if not self._listed or name in self._unreadable:
             return False
         since = self._missing_since.setdefault(name, self._now())
         return self._now() - since >= _NEW_NODE_SECONDS

@@ -22,10 +22,12 @@ class PhaseReporter:
     :param report: takes one line.
     """
 
+    __slots__ = ("_bound", "_report", "_running", "_trouble", "_troubles", "_waiting")
+
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._bound: dict[str, str] = {}
-        self._running: set[str] = set()
+        self._bound: tuple[str, ...] = ()  # uids of pods
+        self._running: tuple[str, ...] = ()
         self._trouble: tuple[str, tuple[str, ...]] | None = None
         self._waiting = ""
         self._troubles: frozenset[str] = frozenset()
@@ -48,14 +50,14 @@ class PhaseReporter:
     def _tell_binding(self, pods: list[Pod]) -> None:
         for pod in pods:
             if pod.spec.node_name and pod.metadata.uid not in self._bound:
-                self._bound[pod.metadata.uid] = pod.spec.node_name
+                self._bound += (pod.metadata.uid,)
                 self._report(f"pod {pod.metadata.name} is bound to node {pod.spec.node_name}")
 
     def _tell_running(self, pods: list[Pod]) -> None:
         for pod in pods:
             started = any(one.state.running is not None for one in pod.status.container_statuses)
             if started and pod.metadata.uid not in self._running:
-                self._running.add(pod.metadata.uid)
+                self._running += (pod.metadata.uid,)
                 self._report(f"pod {pod.metadata.name} is running ({len(self._running)} of {len(pods)})")
 
     def _tell_trouble(self, outcome: Outcome) -> None:

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 _SECOND = 19  # length of 2026-01-31T12:00:00
+
+
+class Bookmark(msgspec.Struct, frozen=True, array_like=True):
+    """Where a log stopped, in a form that can be stored.
+
+    :param second: the newest second, as the log writes it.
+    :param given: lines given out with a stamp in that second.
+    :param newest_seconds: the newest stamp, in seconds since 1970.
+    :param newest_fraction: the digits after its decimal point.
+    """
+
+    second: str
+    given: int
+    newest_seconds: float
+    newest_fraction: str
 
 
 class LogPosition:
@@ -13,15 +30,31 @@ class LogPosition:
     The API can begin at a whole second only, so the next stream starts with the last second anew. Of its
     lines as many are dropped as were given out before; the order within a log never changes. A line that is
     newer than all that was given out is never dropped (the log may have been rotated in between).
+
+    :param mark: where somebody else stopped; ``None``: at the beginning.
     """
 
-    def __init__(self) -> None:
-        self._second = ""  # the newest second, as text with its offset
-        self._second_value = 0.0
-        self._given = 0  # lines given out with a stamp in or after the newest second
-        self._newest: tuple[float, str] = (0.0, "")
+    __slots__ = ("_dropping", "_given", "_newest", "_second", "_second_value", "_to_drop", "continues")
+
+    def __init__(self, mark: Bookmark | None = None) -> None:
+        mark = mark or Bookmark("", 0, 0.0, "")
+        self._second = mark.second  # the newest second, as text with its offset
+        parsed = _parse(mark.second)
+        self._second_value = 0.0 if parsed is None else parsed[1][0]
+        self._given = mark.given  # lines given out with a stamp in or after the newest second
+        self._newest: tuple[float, str] = (mark.newest_seconds, mark.newest_fraction)
         self._to_drop = 0
         self._dropping = False
+        self.continues = False  # whether what was taken last is the next piece of a line
+
+    def is_new(self, line: bytes) -> bool:
+        """Whether a stamped line is newer than all that was given out."""
+        at = _parse(line.partition(b" ")[0].decode("ascii", "replace"))
+        return at is not None and at[1] > self._newest
+
+    def mark(self) -> Bookmark | None:
+        """Return where the log stops now; ``None``: nothing was given out yet."""
+        return Bookmark(self._second, self._given, *self._newest) if self._second else None
 
     def query(self) -> dict[str, str]:
         """Return the parameters of the next stream, and be ready to drop what it repeats."""
@@ -32,6 +65,7 @@ class LogPosition:
         """Return the text of a stamped line; ``None`` when it was given out before."""
         stamp, _, text = line.partition(b" ")
         at = _parse(stamp.decode("ascii", "replace"))
+        self.continues = at is None
         if at is None:
             # No stamp: the next piece of a line that was too long, which goes the way of its first.
             return None if self._dropping else line

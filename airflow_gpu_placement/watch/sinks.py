@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 
 from airflow_gpu_placement.model.attempt import MANAGED_LABEL
 from airflow_gpu_placement.model.kube import Job, Lease, Node, Pod
+from airflow_gpu_placement.watch.slim import slim_job, slim_node, slim_pod
 from airflow_gpu_placement.watch.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from airflow_gpu_placement.model.kube import ObjectMeta
     from airflow_gpu_placement.watch.store import ClusterStore
     from airflow_gpu_placement.watch.stream import Uplink
 
+LEASES_PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 # Silence on this stream looks like the silence of every node, so a dead connection must be noticed soon.
 _LEASE_WATCH_SECONDS = 12
 _OURS = {"labelSelector": f"{MANAGED_LABEL}=true"}
@@ -25,25 +27,33 @@ T = TypeVar("T")
 
 
 class _Sink(Generic[T]):
-    """Hands what a stream says to four functions."""
+    """Hands what a stream says to five functions."""
 
     def __init__(
         self,
-        listed: Callable[[tuple[T, ...]], None],
+        listed: Callable[[Sequence[T], Sequence[ObjectMeta]], None],
         changed: Callable[[str, T], None],
+        unreadable: Callable[[ObjectMeta], None] = lambda _: None,
         opened: Callable[[], None] = lambda: None,
         broken: Callable[[], None] = lambda: None,
     ) -> None:
         self.listed = listed
         self.changed = changed
+        self.unreadable = unreadable
         self.opened = opened
         self.broken = broken
 
 
 def of_namespace(store: ClusterStore, uplink: Uplink, namespace: str) -> tuple[Stream[Any], ...]:
     """Return the streams of our Jobs and pods in a namespace: no right beyond it is needed."""
-    jobs = _Sink(partial(store.jobs_listed, namespace), partial(store.job_changed, namespace))
-    pods = _Sink(partial(store.pods_listed, namespace), store.pod_changed)
+    jobs: _Sink[Job] = _Sink(
+        lambda items, unreadable: store.jobs_listed(namespace, map(slim_job, items), unreadable),
+        lambda kind, job: store.job_changed(namespace, kind, slim_job(job)),
+    )
+    pods: _Sink[Pod] = _Sink(
+        lambda items, unreadable: store.pods_listed(namespace, map(slim_pod, items), unreadable),
+        lambda kind, pod: store.pod_changed(kind, slim_pod(pod)),
+    )
     name = quote(namespace)
     return (
         Stream(
@@ -60,10 +70,15 @@ def of_namespace(store: ClusterStore, uplink: Uplink, namespace: str) -> tuple[S
 
 def of_cluster(store: ClusterStore, uplink: Uplink) -> tuple[Stream[Any], ...]:
     """Return the streams of nodes and of their Leases."""
-    nodes = _Sink(store.nodes_listed, store.node_changed)
-    leases = _Sink(store.leases_listed, store.lease_changed, store.leases_opened, store.leases.deaf)
-    path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    nodes: _Sink[Node] = _Sink(
+        lambda items, unreadable: store.nodes_listed(map(slim_node, items), unreadable),
+        lambda kind, node: store.node_changed(kind, slim_node(node)),
+        unreadable=store.node_unreadable,
+    )
+    leases = _Sink(
+        store.leases_listed, store.lease_changed, opened=store.leases_opened, broken=store.leases.deaf
+    )
     return (
         Stream("nodes", "/api/v1/nodes", Node, nodes, uplink),
-        Stream("node leases", path, Lease, leases, uplink, watch_seconds=_LEASE_WATCH_SECONDS),
+        Stream("node leases", LEASES_PATH, Lease, leases, uplink, watch_seconds=_LEASE_WATCH_SECONDS),
     )

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from airflow_gpu_placement.model.kube import Job, Node, ObjectMeta, Pod
 from airflow_gpu_placement.model.outcome import Observation
 from airflow_gpu_placement.watch.followed import Followed, JobRef, Subscription
+from airflow_gpu_placement.watch.followers import Followers
 from airflow_gpu_placement.watch.leases import LeaseClocks
 from airflow_gpu_placement.watch.nodes import ClusterNodes
+from airflow_gpu_placement.watch.slim import CONTROLLER_UID_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Lease
 
 __all__ = ["ClusterStore", "JobRef"]
-
-_CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
 
 
 class ClusterStore:
@@ -39,62 +39,59 @@ class ClusterStore:
         self._jobs: dict[tuple[str, str], Job] = {}
         self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)  # uid of the job -> uid of the pod -> pod
         self._pods_listed: set[str] = set()  # namespaces
-        self._tracked: dict[str, Followed] = {}  # by uid of the job
+        self._followers = Followers()
 
     # Following
 
     def subscribe(self, ref: JobRef) -> Subscription:
         """Begin to follow a job."""
-        subscription = Subscription(ref)
-        tracked = self._tracked.setdefault(ref.uid, Followed(ref))
-        tracked.subscriptions.add(subscription)
+        known = self._followers.get(ref.uid) is not None
+        tracked, subscription = self._followers.add(ref)
+        if not known:
+            self._followers.set_doubtful(tracked, self._job(ref) is None)
         self._look_at_pods(tracked)
-        if self._job(ref) is not None:
-            tracked.doubtful = False
         subscription.wake()
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Stop following; the last one of a job takes what is remembered of it along."""
-        tracked = self._tracked[subscription.ref.uid]
-        tracked.subscriptions.discard(subscription)
-        if not tracked.subscriptions:
-            del self._tracked[subscription.ref.uid]
+        self._followers.remove(subscription)
 
     def doubtful(self) -> list[JobRef]:
         """Return followed jobs that no stream has shown: somebody has to ask for them by name."""
-        return [
-            one.ref
-            for one in self._tracked.values()
-            if one.doubtful and one.ref.namespace in self._pods_listed
-        ]
+        return [ref for ref in self._followers.doubtful() if ref.namespace in self._pods_listed]
 
     def answered(self, ref: JobRef, job: Job | None) -> None:
         """Take the answer for a job that was asked for by name; ``None``: it does not exist."""
-        tracked = self._tracked.get(ref.uid)
-        if tracked is None or not tracked.doubtful:
+        tracked = self._followers.get(ref.uid)
+        if tracked is None or not self._followers.is_doubtful(tracked):
             return
-        tracked.doubtful = False
+        self._followers.set_doubtful(tracked, False)
         if job is None or job.metadata.uid != ref.uid:
             tracked.gone = True
         else:
             self._jobs[ref.namespace, ref.name] = job
-        self._wake(tracked)
+        tracked.wake()
 
     def wake_all(self) -> None:
         """Wake every follower."""
-        for tracked in self._tracked.values():
-            self._wake(tracked)
+        self._followers.wake_all()
 
-    def wake_overdue(self) -> None:
-        """Wake the followers of jobs on a node that is overdue or missing: time alone decides there."""
-        for tracked in self._tracked.values():
-            if any(map(self._nodes.is_doubtful, tracked.nodes)):
-                self._wake(tracked)
+    def wake_some(self, at_most: int, *, all_jobs: bool = False) -> None:
+        """Wake the followers of jobs on a node that is overdue or missing: time alone decides there.
+
+        :param at_most: of so many jobs; the others come next time.
+        :param all_jobs: of any job, as when the whole cluster is silent.
+        """
+        self._followers.wake_some(at_most, None if all_jobs else self._nodes.is_doubtful)
+
+    def overdue_node(self) -> str | None:
+        """Return a node of a followed job whose renewals are missing; ``None``: there is none."""
+        return next(filter(self.leases.is_overdue, self._followers.nodes()), None)
 
     def observation(self, ref: JobRef, *, unreachable_seconds: float) -> Observation:
         """Return everything that is known of a followed job."""
-        tracked = self._tracked[ref.uid]
+        tracked = self._followers[ref.uid]
         job = self._job(ref)
         if job is None and not tracked.gone:
             # Not seen yet, which is not the same as not there.
@@ -109,7 +106,7 @@ class ClusterStore:
             pods=tuple(pods.values()),
             pods_listed=ref.namespace in self._pods_listed,
             vanished=frozenset(tracked.vanished),
-            nodes={name: self._nodes.view(name, tracked.boot_ids) for name in sorted(tracked.nodes)},
+            nodes={name: self._nodes.view(name, tracked.boot_ids) for name in tracked.nodes},
             unreachable_seconds=unreachable_seconds,
             stale_share=stale_share,
             stale_nodes=stale_nodes,
@@ -118,50 +115,61 @@ class ClusterStore:
 
     # Streams
 
-    def jobs_listed(self, namespace: str, jobs: Iterable[Job]) -> None:
-        """Take all Jobs of a namespace."""
-        self._jobs = {key: job for key, job in self._jobs.items() if key[0] != namespace}
+    def jobs_listed(self, namespace: str, jobs: Iterable[Job], unreadable: Iterable[ObjectMeta] = ()) -> None:
+        """Take all Jobs of a namespace.
+
+        :param unreadable: those that exist and could not be read; what was known of them stays.
+        """
+        kept = {one.name for one in unreadable}
+        self._jobs = {key: job for key, job in self._jobs.items() if key[0] != namespace or key[1] in kept}
         self._jobs |= {(namespace, job.metadata.name): job for job in jobs}
-        for tracked in self._tracked.values():
+        for tracked in self._followers.all():
             if tracked.ref.namespace == namespace and not tracked.gone:
                 # A list may be older than the job; only an answer to its name, or its deletion, is final.
-                tracked.doubtful = self._job(tracked.ref) is None
-                self._wake(tracked)
+                self._followers.set_doubtful(
+                    tracked, self._job(tracked.ref) is None and tracked.ref.name not in kept
+                )
+                tracked.wake()
 
     def job_changed(self, namespace: str, kind: str, job: Job) -> None:
         """Take one event of a Job."""
-        tracked = self._tracked.get(job.metadata.uid)
+        tracked = self._followers.get(job.metadata.uid)
         if kind == "DELETED":
             self._jobs.pop((namespace, job.metadata.name), None)
         else:
             self._jobs[namespace, job.metadata.name] = job
         if tracked is not None:
-            tracked.doubtful = False
+            self._followers.set_doubtful(tracked, False)
             tracked.gone = kind == "DELETED"
             tracked.deleted = job if tracked.gone else None
-            self._wake(tracked)
+            tracked.wake()
 
-    def pods_listed(self, namespace: str, pods: Iterable[Pod]) -> None:
-        """Take all our pods of a namespace; what a followed job had and is not there has vanished."""
+    def pods_listed(self, namespace: str, pods: Iterable[Pod], unreadable: Iterable[ObjectMeta] = ()) -> None:
+        """Take all our pods of a namespace; what a followed job had and is not there has vanished.
+
+        :param unreadable: those that exist and could not be read; what was known of them stays.
+        """
         self._pods_listed.add(namespace)
+        kept = {one.uid for one in unreadable}
         listed: dict[str, dict[str, Pod]] = defaultdict(dict)
         for pod in pods:
             listed[_job_uid(pod)][pod.metadata.uid] = pod
         for job_uid, old in list(self._pods.items()):
             for uid, pod in old.items():
-                if pod.metadata.namespace != namespace:
+                if pod.metadata.namespace != namespace or uid in kept:
                     listed[job_uid].setdefault(uid, pod)
-                elif uid not in listed[job_uid] and job_uid in self._tracked:
-                    self._tracked[job_uid].vanished[uid] = pod
+                elif uid not in listed[job_uid] and (tracked := self._followers.get(job_uid)) is not None:
+                    tracked.vanished[uid] = pod
         self._pods = listed
-        for tracked in self._tracked.values():
-            self._look_at_pods(tracked)
-            self._wake(tracked)
+        for tracked in self._followers.all():
+            if tracked.ref.namespace == namespace:
+                self._look_at_pods(tracked)
+                tracked.wake()
 
     def pod_changed(self, kind: str, pod: Pod) -> None:
         """Take one event of a pod; the event of its deletion carries its last state."""
         job_uid, uid = _job_uid(pod), pod.metadata.uid
-        tracked = self._tracked.get(job_uid)
+        tracked = self._followers.get(job_uid)
         if kind == "DELETED":
             self._pods[job_uid].pop(uid, None)
             if not self._pods[job_uid]:
@@ -172,29 +180,38 @@ class ClusterStore:
             self._pods[job_uid][uid] = pod
         if tracked is not None:
             self._look_at_pods(tracked)
-            self._wake(tracked)
+            tracked.wake()
 
-    def nodes_listed(self, nodes: Iterable[Node]) -> None:
-        """Take all nodes."""
-        self._nodes.listed(nodes)
-        self.wake_all()
+    def nodes_listed(self, nodes: Iterable[Node], unreadable: Iterable[ObjectMeta] = ()) -> None:
+        """Take all nodes.
+
+        :param unreadable: those that exist and could not be read; what was known of them stays.
+        """
+        self._nodes.listed(nodes, [one.name for one in unreadable])
+        self._followers.wake_all()
 
     def node_changed(self, kind: str, node: Node) -> None:
         """Take one event of a node."""
         self._nodes.changed(kind, node)
-        self._wake_jobs_on(node.metadata.name)
+        self._followers.wake_on(node.metadata.name)
 
-    def leases_listed(self, leases: Iterable[Lease]) -> None:
-        """Take all Leases of nodes."""
+    def node_unreadable(self, node: ObjectMeta) -> None:
+        """Know that a node exists, although what it is now cannot be read."""
+        self._nodes.unreadable(node.name)
+
+    def leases_listed(self, leases: Iterable[Lease], _: Iterable[ObjectMeta] = ()) -> None:
+        """Take all Leases of nodes; a node whose Lease cannot be read has no pulse that could stop."""
         self.leases.listed(leases, self.ready_nodes())
-        self.wake_all()
+        self._followers.wake_all()
 
     def lease_changed(self, kind: str, lease: Lease) -> None:
         """Take one event of a Lease; nobody is woken for a renewal that was in time."""
+        if self.leases.is_deaf:
+            self.leases.heard_again(self.ready_nodes())
         if kind == "DELETED":
             self.leases.removed(lease.metadata.name)
         elif self.leases.renewed(lease):
-            self._wake_jobs_on(lease.metadata.name)
+            self._followers.wake_on(lease.metadata.name)
 
     def leases_opened(self) -> None:
         """Know that renewals are received (again)."""
@@ -218,22 +235,13 @@ class ClusterStore:
 
     def _look_at_pods(self, tracked: Followed) -> None:
         pods = (*tracked.vanished.values(), *self._pods.get(tracked.ref.uid, {}).values())
-        tracked.nodes = frozenset(pod.spec.node_name for pod in pods) - {""}
+        self._followers.place(tracked, {pod.spec.node_name for pod in pods} - {""})
         if tracked.failing_since is None and any(map(_has_failed, pods)):
             tracked.failing_since = self._now()
 
-    def _wake_jobs_on(self, name: str) -> None:
-        for tracked in self._tracked.values():
-            if name in tracked.nodes:
-                self._wake(tracked)
-
-    def _wake(self, tracked: Followed) -> None:
-        for subscription in tracked.subscriptions:
-            subscription.wake()
-
 
 def _job_uid(pod: Pod) -> str:
-    return pod.metadata.labels.get(_CONTROLLER_UID_LABEL, "")
+    return pod.metadata.labels.get(CONTROLLER_UID_LABEL, "")
 
 
 def _has_failed(pod: Pod) -> bool:

@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import msgspec
 
 from airflow_gpu_placement.clusters.errors import Expired, may_pass
+from airflow_gpu_placement.clusters.turns import a_turn
 from airflow_gpu_placement.exceptions import ClusterError
+from airflow_gpu_placement.model.kube import ObjectMeta, Struct
 
 if TYPE_CHECKING:
-    from airflow_gpu_placement.clusters.client import ClusterClient
-    from airflow_gpu_placement.model.kube import ObjectMeta
+    from collections.abc import Sequence
+
+    from airflow_gpu_placement.clusters.client import ClusterClient, WatchEvent
 
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS = 0.25
 _LONGEST_PAUSE_SECONDS = 10.0
+_LONGEST_ASKED_PAUSE_SECONDS = 60.0
 _SHORTEST_WATCH_SECONDS = 1.0
+_LIST_AFTER_FAILURES = 6
+_DECODED_AT_ONCE = 200
 # Answers that say that the cluster is there. A refusal does not: our remote jobs are out of sight then.
 _ALIVE = frozenset({410, 429})
 # Short watches that the server ends in good order are how a dead connection is told from a quiet cluster: no
@@ -35,6 +41,10 @@ class _Object(Protocol):
     def metadata(self) -> ObjectMeta: ...
 
 
+class _Named(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
 ObjectT = TypeVar("ObjectT", bound=_Object)
 ContraT = TypeVar("ContraT", contravariant=True)
 
@@ -42,11 +52,17 @@ ContraT = TypeVar("ContraT", contravariant=True)
 class Sink(Protocol[ContraT]):
     """Where a stream puts what it receives."""
 
-    def listed(self, items: tuple[ContraT, ...]) -> None:
-        """Take a complete list: what is not in it does not exist."""
+    def listed(self, items: Sequence[ContraT], unreadable: Sequence[ObjectMeta]) -> None:
+        """Take a complete list: what is not in it does not exist.
+
+        :param unreadable: what exists as well but has an unexpected shape.
+        """
 
     def changed(self, kind: str, item: ContraT) -> None:
         """Take one event: ``ADDED``, ``MODIFIED`` or ``DELETED``."""
+
+    def unreadable(self, item: ObjectMeta) -> None:
+        """Know that an object has changed or come, and that it has an unexpected shape."""
 
     def opened(self) -> None:
         """Know that the stream is (again) receiving."""
@@ -75,7 +91,8 @@ class Stream(Generic[ObjectT]):
     """List, watch from there on, and again.
 
     A watch that ends in good order goes on where it ended. One that breaks does too, after a pause that
-    grows; only when the server no longer knows the place (410) is everything listed again.
+    grows; only when the server no longer knows the place (410), or keeps refusing it, is everything listed
+    again. An object of an unexpected shape is told as a trouble and hides no other.
 
     :param what: for texts, such as ``pods in namespace default``.
     :param selector: query parameters of both list and watch.
@@ -104,6 +121,8 @@ class Stream(Generic[ObjectT]):
         self._watch_seconds = watch_seconds
         self._version = ""
         self._failures = 0
+        self._asked_pause_seconds = 0.0
+        self._unreadable: set[str] = set()  # names
 
     async def run(self) -> None:
         """Receive until cancelled."""
@@ -126,13 +145,14 @@ class Stream(Generic[ObjectT]):
                 if loop.time() - began < _SHORTEST_WATCH_SECONDS:
                     self._failures += 1
             if self._failures:
-                await asyncio.sleep(_pause_seconds(self._failures))
+                await asyncio.sleep(max(_pause_seconds(self._failures), self._asked_pause_seconds))
 
     async def _once(self, client: ClusterClient) -> None:
         if not self._version:
-            items, self._version = await client.list_all(self._path, self._item_type, self._selector)
+            raw, version = await client.list_all(self._path, msgspec.Raw, self._selector)
             self._uplink.answered()
-            self._sink.listed(items)
+            await self._listed(raw)
+            self._version = version
         query = self._selector | {
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
@@ -143,13 +163,56 @@ class Stream(Generic[ObjectT]):
         async with contextlib.aclosing(events):
             async for event in events:
                 self._uplink.answered()
-                if event.type == "BOOKMARK":
-                    self._version = event.resource_version
-                    continue
-                item = self._decoder.decode(event.object)
-                self._version = item.metadata.resource_version
-                self._sink.changed(event.type, item)
+                self._received(event)
         self._uplink.answered()
+
+    async def _listed(self, raw: Sequence[msgspec.Raw]) -> None:
+        items: list[ObjectT] = []
+        unreadable: list[ObjectMeta] = []
+        for start in range(0, len(raw), _DECODED_AT_ONCE):
+            async with a_turn():
+                for one in raw[start : start + _DECODED_AT_ONCE]:
+                    try:
+                        items.append(self._decoder.decode(one))
+                    except msgspec.MsgspecError as error:
+                        unreadable.append(self._cannot_read(one, error))
+        for name in self._unreadable - {one.name for one in unreadable}:
+            self._can_read(name)
+        self._sink.listed(items, unreadable)
+
+    def _received(self, event: WatchEvent) -> None:
+        if event.type == "BOOKMARK":
+            self._version = event.resource_version
+            return
+        try:
+            item = self._decoder.decode(event.object)
+        except msgspec.MsgspecError as error:
+            metadata = self._cannot_read(event.object, error)
+            self._version = metadata.resource_version
+            if event.type == "DELETED":
+                raise Expired(f"{metadata.name} was deleted and cannot be read", status=410) from error
+            self._sink.unreadable(metadata)
+            return
+        self._version = item.metadata.resource_version
+        if self._unreadable:
+            self._can_read(item.metadata.name)
+        self._sink.changed(event.type, item)
+
+    def _cannot_read(self, raw: msgspec.Raw, error: msgspec.MsgspecError) -> ObjectMeta:
+        """Tell the trouble and return what the object is; one without even a name ends the stream."""
+        metadata = msgspec.json.decode(raw, type=_Named).metadata
+        self._unreadable.add(metadata.name)
+        self._uplink.trouble(
+            f"{self.what}: {metadata.name}",
+            f"{metadata.name} of {self.what} has an unexpected shape ({error}); "
+            "what was known of it before is still believed",
+        )
+        return metadata
+
+    def _can_read(self, name: str) -> None:
+        if name in self._unreadable:
+            self._unreadable.discard(name)
+            self._uplink.trouble(f"{self.what}: {name}", None)
 
     def _opened(self) -> None:
         self.opens += 1
@@ -157,6 +220,7 @@ class Stream(Generic[ObjectT]):
         if self._failures:
             logger.info("stream of %s is open again", self.what)
         self._failures = 0
+        self._asked_pause_seconds = 0.0
         self._uplink.answered()
         self._uplink.trouble(self.what, None)
         self._sink.opened()
@@ -167,6 +231,9 @@ class Stream(Generic[ObjectT]):
             self._version = ""
         elif not self._failures:
             logger.warning("stream of %s is broken: %s", self.what, error)
+        elif error.status is not None and self._failures >= _LIST_AFTER_FAILURES:
+            self._version = ""  # it may be the place that is refused, as after the cluster was restored
+        self._asked_pause_seconds = min(error.retry_after_seconds or 0.0, _LONGEST_ASKED_PAUSE_SECONDS)
         if error.status in _ALIVE:
             self._uplink.answered()
         elif not may_pass(error):

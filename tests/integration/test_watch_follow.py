@@ -178,9 +178,9 @@ async def test_a_restart_of_the_api_server_loses_nothing(
     policy = LossPolicy(node_grace_seconds=GRACE_SECONDS)
     following = asyncio.create_task(run(cluster, spec_of(pool, script), told, policy))
     await until(lambda: "line 5" in told.log, seconds=30, what="the program runs")
-    await asyncio.to_thread(cluster.stop_api_server)
+    await asyncio.to_thread(cluster.api_server.kill)
     await asyncio.sleep(4)
-    await asyncio.to_thread(cluster.start_api_server)
+    await asyncio.to_thread(cluster.api_server.start)
     outcome = await asyncio.wait_for(following, 60)
     assert outcome.kind is OutcomeKind.SUCCEEDED, (outcome, told.phases)
     assert told.log == [f"line {i}" for i in range(1, 151)]

@@ -39,7 +39,7 @@ def opened(config: dict[str, Any], context: str | None = None) -> tuple[str, str
 
     async def look() -> tuple[str, str]:
         async with await client_from_kubeconfig(config, context) as client:
-            settings = client._api.configuration
+            settings = client._wire._api.configuration
             return client.server, settings.api_key.get("BearerToken", "")
 
     return asyncio.run(look())
@@ -100,7 +100,7 @@ def test_nothing_is_left_and_nothing_is_taken_from_elsewhere(
 
     async def trusts_environment() -> bool:
         async with await client_from_kubeconfig(CONFIG) as client:
-            return bool(client._api.rest_client.pool_manager.trust_env)
+            return bool(client._wire._api.rest_client.pool_manager.trust_env)
 
     assert asyncio.run(trusts_environment()) is False
     assert os.listdir(tmp_path) == ["netrc"]

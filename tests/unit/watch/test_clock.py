@@ -37,3 +37,6 @@ def test_a_stopped_process_gains_one_step_at_most() -> None:
     assert clock.now() == 2
     source.at += 1
     assert clock.now() == 3
+    assert clock.asleep_seconds() == 58
+    source.at += 60
+    assert clock.asleep_seconds() == 117

@@ -140,3 +140,57 @@ def test_a_node_without_a_lease_is_not_silent() -> None:
     made.renewed(lease("b"))
     now.at += 5
     assert made.silent_seconds("b") == 5
+
+
+def test_what_was_not_confirmed_is_not_held_against_a_node() -> None:
+    """When it turns out that no renewal could be received, the silence ends at the last one that was."""
+    made, now = clocks("a", "b")
+    now.at += 4
+    made.renewed(lease("b", renewed=1))
+    now.at += 30
+    assert made.unconfirmed_seconds() == 30
+    assert made.silent_seconds("a") == 34
+    made.deaf(since_heard=True)
+    assert made.is_deaf
+    assert (made.silent_seconds("a"), made.silent_seconds("b")) == (4, 0)
+    made.listening(["a", "b"])
+    assert made.unconfirmed_seconds() == 0
+    now.at += 20
+    made.confirmed()
+    assert made.unconfirmed_seconds() == 0
+    assert made.silent_seconds("a") == 20
+
+
+def test_many_who_ask_within_a_moment_get_one_count() -> None:
+    """And whoever is heard again is counted out at once."""
+    names = [f"n{i}" for i in range(10)]
+    made, now = clocks(*names)
+    now.at += 25
+    assert made.stale_together(["n0"]) == (10, 1.0)
+    now.at += 0.1
+    made.renewed(lease("n1", renewed=1))
+    assert made.stale_together(["n0"]) == (9, 0.9)
+    now.at += 20
+    assert made.stale_together(["n0"]) == (9, 0.9)
+    now.at += 5
+    assert made.stale_together(["n0"]) == (10, 1.0)
+
+
+def test_a_moment_of_doubt_does_not_start_the_clocks_anew() -> None:
+    """Else a slow cluster would never lose a node: the clock stands still for that moment alone."""
+    made, now = clocks("a")
+    now.at += 60
+    made.confirmed()
+    now.at += 5
+    made.deaf(since_heard=True)
+    now.at += 3
+    made.heard_again(["a"])
+    assert made.silent_seconds("a") == 60
+    now.at += 4
+    assert made.silent_seconds("a") == 64
+    made.deaf(since_heard=True)
+    now.at += 30
+    made.heard_again(["a"])
+    assert made.silent_seconds("a") == 0
+    made.heard_again(["a"])
+    assert not made.is_deaf

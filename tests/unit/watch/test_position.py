@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
-from airflow_gpu_placement.watch.position import LogPosition
+from airflow_gpu_placement.watch.position import Bookmark, LogPosition
 
 
 def line(second: int, fraction: str, text: str, offset: str = "Z") -> tuple[str, bytes]:
@@ -22,9 +23,10 @@ def stream(position: LogPosition, log: list[tuple[str, bytes]], upto: int) -> li
     return [text for stamped in given if (text := position.take(stamped)) is not None]
 
 
+@pytest.mark.parametrize("handed_over", [False, True], ids=["same watcher", "handed over"])
 @pytest.mark.parametrize("seed", range(20))
-def test_cuts_anywhere_leave_no_gap_and_no_repeat(seed: int) -> None:
-    """Many lines a second, equal lines, equal stamps, and cuts at any place."""
+def test_cuts_anywhere_leave_no_gap_and_no_repeat(seed: int, handed_over: bool) -> None:
+    """Many lines a second, equal lines, equal stamps; cuts at any place, where others may take over."""
     dice = random.Random(seed)
     log = []
     second = 0
@@ -39,6 +41,8 @@ def test_cuts_anywhere_leave_no_gap_and_no_repeat(seed: int) -> None:
     while at < len(log):
         at = min(len(log), at + dice.randrange(0, 30))
         read += stream(position, log, at)
+        if handed_over and (mark := position.mark()) is not None:
+            position = LogPosition(msgspec.json.decode(msgspec.json.encode(mark), type=Bookmark))
     read += stream(position, log, len(log))
     assert read == [stamped.partition(b" ")[2] for _, stamped in log]
 
@@ -75,6 +79,15 @@ def test_the_rest_of_a_long_line_goes_the_way_of_its_first_piece() -> None:
     _, stamped = line(1, "", "x" * 10)
     position.query()
     assert [position.take(stamped), position.take(b"yyy")] == [b"x" * 10, b"yyy"]
+    assert position.continues
     position.query()
     assert [position.take(stamped), position.take(b"yyy")] == [None, None]
     assert position.take(line(2, "", "next")[1]) == b"next"
+    assert not position.continues
+    assert not position.is_new(stamped)
+    assert position.is_new(line(2, ".5", "newer")[1])
+
+
+def test_nothing_is_marked_before_the_first_line() -> None:
+    """There is no place to go on at."""
+    assert LogPosition().mark() is None

@@ -70,8 +70,8 @@ def lease(name: str, beat: int) -> Lease:
 
 def woken(subscription: Subscription) -> bool:
     """Tell whether a follower was woken, and let it sleep again."""
-    was = subscription._event.is_set()
-    subscription._event.clear()
+    was = subscription.has_news
+    subscription._news = False
     return was
 
 
@@ -180,7 +180,7 @@ def test_only_those_concerned_are_woken(store: ClusterStore) -> None:
     store.job_changed("ml", "MODIFIED", job(uid="uid-b", name="gp-b"))
     store.node_changed("MODIFIED", node("n2"))
     store.lease_changed("MODIFIED", lease("n1", 1))
-    store.wake_overdue()
+    store.wake_some(100)
     assert not woken(mine)
     store.node_changed("MODIFIED", node("n1", "Unknown"))
     assert woken(mine)
@@ -194,12 +194,12 @@ def test_time_alone_wakes_those_on_an_overdue_node(store: ClusterStore, now: Now
     store.pod_changed("ADDED", pod("1", "n1"))
     woken(mine)
     now.at += 21
-    store.wake_overdue()
+    store.wake_some(100)
     assert woken(mine)
     assert seen(store).nodes["n1"].silent_seconds == 21
     store.lease_changed("MODIFIED", lease("n1", 1))
     assert woken(mine)
-    store.wake_overdue()
+    store.wake_some(100)
     assert not woken(mine)
 
 
@@ -225,7 +225,7 @@ def test_a_node_that_no_stream_has_shown_gets_a_moment(store: ClusterStore, now:
     now.at += 4
     assert seen(store).nodes["new"].exists
     woken(mine)
-    store.wake_overdue()
+    store.wake_some(100)
     assert woken(mine)
     now.at += 2
     assert not seen(store).nodes["new"].exists
@@ -286,12 +286,12 @@ def test_how_long_a_node_is_not_ready_is_measured(store: ClusterStore, now: Now)
     store.node_changed("MODIFIED", node("n1", "Unknown"))
     assert seen(store).nodes["n1"].ready_seconds == 7
     woken(mine)
-    store.wake_overdue()
+    store.wake_some(100)
     assert woken(mine)
     store.node_changed("MODIFIED", node("n1"))
     assert seen(store).nodes["n1"].ready_seconds == 0
     woken(mine)
-    store.wake_overdue()
+    store.wake_some(100)
     assert not woken(mine)
 
 
@@ -312,3 +312,68 @@ def test_the_last_state_of_a_job_whose_deletion_is_seen_is_kept(store: ClusterSt
     assert seen(store).deleted_job == job(active=1)
     store.job_changed("ml", "ADDED", job(active=1))
     assert seen(store).deleted_job is None
+
+
+def test_when_all_are_concerned_a_few_are_woken_at_a_time(store: ClusterStore, now: Now) -> None:
+    """A cluster that falls silent does not stop the event loop, and everybody gets a turn."""
+    everybody = [store.subscribe(JobRef("ml", f"gp-{i}", f"uid-{i}")) for i in range(10)]
+    store.leases_listed([lease("n1", 0)])
+    for i in range(10):
+        store.pod_changed("ADDED", pod(str(i), "n1", owner=f"uid-{i}"))
+    assert all([woken(one) for one in everybody])
+    now.at += 21
+    for all_jobs in (False, True):
+        rounds = []
+        for _ in range(3):
+            store.wake_some(4, all_jobs=all_jobs)
+            rounds.append({i for i, one in enumerate(everybody) if woken(one)})
+        assert [len(one) for one in rounds] == [4, 4, 4]
+        assert set.union(*rounds) == set(range(10))
+
+
+def test_an_overdue_node_is_named_only_when_a_followed_job_is_there(store: ClusterStore, now: Now) -> None:
+    """Nobody asks after the others."""
+    mine = store.subscribe(REF)
+    store.leases_listed([lease("n1", 0), lease("n2", 0)])
+    store.pod_changed("ADDED", pod("1", "n1"))
+    assert store.overdue_node() is None
+    now.at += 21
+    assert store.overdue_node() == "n1"
+    store.unsubscribe(mine)
+    assert store.overdue_node() is None
+
+
+def test_what_cannot_be_read_has_not_gone(store: ClusterStore, now: Now) -> None:
+    """Its last known state stays; a node that was never read exists."""
+    store.subscribe(REF)
+    store.jobs_listed("ml", [job(active=1)])
+    store.pods_listed("ml", [pod("1", "n1"), pod("2", "n2")])
+    store.nodes_listed([node("n1")], [ObjectMeta(name="n2")])
+    store.jobs_listed("ml", [], [job().metadata])
+    store.pods_listed("ml", [pod("1", "n1")], [pod("2").metadata])
+    store.nodes_listed([], [ObjectMeta(name="n1"), ObjectMeta(name="n2")])
+    now.at += 10
+    observation = seen(store)
+    assert store.doubtful() == []
+    assert observation.job == job(active=1)
+    assert observation.vanished == frozenset()
+    assert len(observation.pods) == 2
+    assert [(view.name, view.exists, view.ready) for view in observation.nodes.values()] == [
+        ("n1", True, "True"),
+        ("n2", True, "Unknown"),
+    ]
+    store.pod_changed("ADDED", pod("3", "n3"))
+    store.node_unreadable(ObjectMeta(name="n3"))
+    now.at += 10
+    assert seen(store).nodes["n3"].exists
+
+
+def test_renewals_that_come_again_start_the_clocks(store: ClusterStore, now: Now) -> None:
+    """A stream may say nothing for a while and never break."""
+    store.leases_listed([lease("n1", 0)])
+    store.leases.deaf()
+    now.at += 100
+    store.lease_changed("MODIFIED", lease("n1", 1))
+    assert not store.leases.is_deaf
+    now.at += 3
+    assert store.leases.silent_seconds("n1") == 3

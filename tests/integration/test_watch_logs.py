@@ -1,0 +1,262 @@
+"""Logs: of very many pods, of a job that changes its watcher, of pods that cannot be asked, and floods."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from airflow_gpu_placement.launch.job import create
+from airflow_gpu_placement.model.outcome import LossPolicy, OutcomeKind
+from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
+from airflow_gpu_placement.watch.follow import follow
+from airflow_gpu_placement.watch.followed import JobRef
+from airflow_gpu_placement.watch.position import Bookmark
+from tests.integration.cluster_support import opener, pool_of, spec_of, until
+from tests.integration.scripted_api import NAMESPACE, ScriptedApi, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_gpu_placement.model.outcome import Outcome
+    from lab import Cluster, Node
+
+pytestmark = pytest.mark.asyncio
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+NODE = {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+ENDED = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:01:00Z"}}
+
+
+def job(number: int, **status: Any) -> dict[str, Any]:
+    """Return a job of one pod."""
+    metadata = {"name": f"gp-{number}", "namespace": NAMESPACE, "uid": f"job-{number}"}
+    return {"metadata": metadata, "spec": {"completions": 1}, "status": status}
+
+
+def pod(number: int, phase: str, state: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod of a job."""
+    labels = {"batch.kubernetes.io/controller-uid": f"job-{number}"}
+    return {
+        "metadata": {
+            "name": f"pod-{number}",
+            "namespace": NAMESPACE,
+            "uid": f"pod-{number}",
+            "labels": labels,
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "training"}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "training", "state": state}]},
+    }
+
+
+def succeed(api: ScriptedApi, number: int) -> None:
+    """Let a job end."""
+    api.send("pods", "MODIFIED", **pod(number, "Succeeded", ENDED))
+    conditions = [{"type": "Complete", "status": "True"}]
+    api.send("jobs", "MODIFIED", **job(number, succeeded=1, conditions=conditions))
+
+
+async def follow_scripted(api: ScriptedApi, number: int, log: list[str], phases: list[str]) -> Outcome:
+    """Follow one of the jobs."""
+    ref = JobRef(NAMESPACE, f"gp-{number}", f"job-{number}")
+    async with shared_watch(ClusterKey("scripted"), api.open_cluster) as watch:
+        return await follow(watch, ref, LossPolicy(), report=phases.append, report_log=log.append)
+
+
+async def test_a_hundred_logs_are_read_over_few_connections() -> None:
+    """Every line of every pod comes once, and the cluster never serves more than forty logs at a time."""
+    api = ScriptedApi()
+    now = most = 0
+    ended = asyncio.Event()
+
+    async def log(request: web.Request) -> web.StreamResponse:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        try:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            if request.query.get("sinceTime", "") <= "2026-01-01T00:00:00Z":
+                await response.write(b"2026-01-01T00:00:00.1Z first\n")
+            if request.query.get("follow"):
+                await ended.wait()
+            if ended.is_set():
+                await response.write(b"2026-01-01T00:00:09.1Z last\n")
+            return response
+        finally:
+            now -= 1
+
+    numbers = range(100)
+    api.items["jobs"] = [job(number, active=1) for number in numbers]
+    api.items["pods"] = [pod(number, "Running", RUNNING) for number in numbers]
+    api.items["nodes"] = [NODE]
+    api.script["list log"].extend([log] * 1000)
+    logs: list[list[str]] = [[] for _ in numbers]
+    async with api.running():
+        following = [
+            asyncio.create_task(follow_scripted(api, number, logs[number], [])) for number in numbers
+        ]
+        await until(lambda: all(lines == ["first"] for lines in logs), seconds=60, what="all are read")
+        await until(lambda: api.is_watched("jobs") and api.is_watched("pods"), seconds=20, what="watches")
+        ended.set()
+        for number in numbers:
+            succeed(api, number)
+        outcomes = await asyncio.wait_for(asyncio.gather(*following), 60)
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.SUCCEEDED}
+    assert all(lines == ["first", "last"] for lines in logs)
+    assert 20 < most <= 40
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(404, 'pods "pod-0" not found'), (500, "dial tcp 10.0.0.7:10250: no route"), (403, "no")],
+)
+async def test_a_log_that_cannot_be_read_fails_nothing(status: int, text: str) -> None:
+    """The job has succeeded; its log says why it is not there."""
+    api = ScriptedApi()
+    api.items["jobs"] = [job(0, active=1)]
+    api.items["pods"] = [pod(0, "Running", RUNNING)]
+    api.items["nodes"] = [NODE]
+    api.script["list log"].extend([refusal(status, text)] * 100)
+    log: list[str] = []
+    phases: list[str] = []
+    async with api.running():
+        following = asyncio.create_task(follow_scripted(api, 0, log, phases))
+        await until(lambda: any("is running" in line for line in phases), seconds=20, what="it runs")
+        await until(lambda: api.is_watched("jobs") and api.is_watched("pods"), seconds=20, what="watches")
+        succeed(api, 0)
+        outcome = await asyncio.wait_for(following, 30)
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+    assert len(log) == 1
+    assert text in log[0]
+
+
+class Shelf:
+    """Bookmarks that the next watcher finds, as they were stored last."""
+
+    def __init__(self) -> None:
+        self.stored = b"{}"
+        self.saves = True
+
+    async def load(self) -> Mapping[str, Bookmark]:
+        """Take over."""
+        return msgspec.json.decode(self.stored, type=dict[str, Bookmark])
+
+    async def save(self, marks: Mapping[str, Bookmark]) -> None:
+        """Keep them, unless the watcher counts as killed."""
+        if self.saves:
+            self.stored = msgspec.json.encode(marks)
+
+    save_now = save
+
+    async def is_ours(self) -> bool:
+        """Nobody else is there."""
+        return True
+
+
+async def launch(cluster: Cluster, namespace: str, script: str) -> JobRef:
+    """Create a job that runs a script."""
+    spec = spec_of(pool_of(cluster, namespace), script, gpus_per_node=0)
+    async with await opener(cluster)("", None) as client:
+        created = await create(client, spec, expected_uid=cluster.uid)
+    return JobRef(namespace, spec.attempt.job_name, created.uid)
+
+
+async def watch_job(
+    cluster: Cluster, ref: JobRef, report_log: Callable[[str], None], shelf: Shelf | None = None
+) -> Outcome:
+    """Follow a job as one triggerer does."""
+    async with shared_watch(ClusterKey(ref.name), opener(cluster)) as watch:
+        return await follow(
+            watch, ref, LossPolicy(), report=lambda _: None, report_log=report_log, bookmarks=shelf
+        )
+
+
+@pytest.mark.lab
+async def test_a_new_watcher_goes_on_with_the_log(cluster: Cluster, namespace: str) -> None:
+    """One that was cancelled leaves no gap and no repeat; one that was killed repeats its last moments."""
+    ref = await launch(cluster, namespace, "for i in $(seq 120); do echo line $i; sleep 0.1; done")
+    shelf = Shelf()
+    logs: list[list[str]] = []
+    for killed in (False, False, True):
+        log: list[str] = []
+        logs.append(log)
+        watching = asyncio.create_task(watch_job(cluster, ref, log.append, shelf))
+        await until(lambda log=log: len(log) >= 25, seconds=60, what="25 lines")  # type: ignore[misc]  # bound now
+        shelf.saves = not killed
+        watching.cancel()
+        await asyncio.wait([watching])
+    shelf.saves = True
+    logs.append([])
+    outcome = await asyncio.wait_for(watch_job(cluster, ref, logs[-1].append, shelf), 60)
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+    everything = [f"line {i}" for i in range(1, 121)]
+    assert logs[0] + logs[1] + logs[2] == everything[: sum(map(len, logs[:3]))]
+    assert logs[3][-1] == everything[-1]
+    assert logs[3] == everything[-len(logs[3]) :]
+    repeated = sum(map(len, logs)) - len(everything)
+    assert 0 < repeated <= 40
+
+
+@pytest.mark.lab
+async def test_a_flood_is_cut_short_and_its_end_is_shown(cluster: Cluster, namespace: str) -> None:
+    """Two million lines: a bounded part of them is given out, then the last ones, which say what happened."""
+    ref = await launch(cluster, namespace, "seq 2000000; echo ValueError: the end >&2; exit 3")
+    log: list[str] = []
+    outcome = await asyncio.wait_for(watch_job(cluster, ref, log.append), 90)
+    assert outcome.kind is OutcomeKind.APPLICATION
+    assert outcome.message.endswith("ValueError: the end")
+    assert log[-1] == "ValueError: the end"
+    assert sum("lines are left out here" in line for line in log) == 1
+    cut = next(i for i, line in enumerate(log) if "lines are left out here" in line)
+    assert log[:cut] == [str(i) for i in range(1, cut + 1)]
+    assert cut < 60_000
+
+
+@pytest.mark.lab
+async def test_long_lines_and_progress_bars_are_shown_as_far_as_anybody_reads(
+    cluster: Cluster, namespace: str
+) -> None:
+    """A line of a million letters is cut with a note; of one that is written over, the last state counts."""
+    script = (
+        "head -c 1000000 /dev/zero | tr '\\0' x; echo; "
+        "printf '10%%\\r20%%\\r100%%\\n'; printf 'dos line\\r\\n'; echo the end"
+    )
+    log: list[str] = []
+    outcome = await asyncio.wait_for(
+        watch_job(cluster, await launch(cluster, namespace, script), log.append), 60
+    )
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+    assert log[0].startswith("xxxx")
+    assert len(log[0]) <= 16 * 1024
+    cut_bytes = 1_000_000 - len(log[0])
+    assert log[1:] == [f"({cut_bytes} bytes of a long line are left out)", "100%", "dos line", "the end"]
+
+
+@pytest.mark.lab
+async def test_the_last_lines_seen_of_a_lost_pod_are_in_the_message(
+    cluster: Cluster, namespace: str, spare_node: Callable[[], Node]
+) -> None:
+    """Its log cannot be read any more, but how far it came was seen."""
+    node = spare_node()
+    pool = pool_of(cluster, namespace, node_selector={"kubernetes.io/hostname": node.name})
+    spec = spec_of(pool, "for i in $(seq 9); do echo step $i; done; sleep 600")
+    async with await opener(cluster)("", None) as client:
+        created = await create(client, spec, expected_uid=cluster.uid)
+    ref = JobRef(namespace, spec.attempt.job_name, created.uid)
+    log: list[str] = []
+    async with shared_watch(ClusterKey(cluster.name), opener(cluster)) as watch:
+        policy = LossPolicy(node_grace_seconds=8)
+        following = asyncio.create_task(
+            follow(watch, ref, policy, report=lambda _: None, report_log=log.append)
+        )
+        await until(lambda: len(log) == 9, seconds=60, what="the program has spoken")
+        await asyncio.to_thread(node.power_off)
+        outcome = await asyncio.wait_for(following, 60)
+    assert (outcome.kind, outcome.cause) == (OutcomeKind.INFRASTRUCTURE, "NodeLost")
+    lines = outcome.message.splitlines()
+    assert node.name in lines[0]
+    assert lines[1:] == ["Last lines seen of its log:", *(f"step {i}" for i in range(5, 10))]
