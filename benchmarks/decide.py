@@ -84,6 +84,11 @@ def _node(name: str) -> Json:
         "free": 8,
         "fabric": "island-1",
         "architecture": "amd64",
+        "labels": {
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+            "nvidia.com/gpu.memory": "81559",
+            "kubernetes.io/arch": "amd64",
+        },
     }
 
 
@@ -154,6 +159,7 @@ def _scattered(_: Json, signals: Json) -> None:
 SPOILERS: tuple[tuple[ReasonCode, Callable[[Json, Json], None]], ...] = (
     (ReasonCode.CONNECTION_MISSING, _gap("connection_missing")),
     (ReasonCode.WRONG_CLUSTER, _gap("wrong_cluster")),
+    (ReasonCode.CREDENTIALS_REFUSED, _gap("unauthorized")),
     (ReasonCode.ACCESS_FORBIDDEN, _gap("forbidden")),
     (ReasonCode.CLUSTER_UNREACHABLE, _gap("timeout")),
     (ReasonCode.SIGNALS_MISSING, _gap("invalid")),
@@ -176,10 +182,20 @@ SPOILERS: tuple[tuple[ReasonCode, Callable[[Json, Json], None]], ...] = (
     (ReasonCode.QUEUE_STOPPED, _queue(stopped_because="ClusterQueue cq is held")),
     (ReasonCode.EXCEEDS_POOL_SIZE, lambda _, signals: signals.update(nodes=signals["nodes"][:1])),
     (ReasonCode.EXCLUDED_BY_HISTORY, _pools()),
+    (ReasonCode.NODES_LOST, _pools()),
+    (ReasonCode.START_TIMED_OUT, _pools()),
     (ReasonCode.INSUFFICIENT_FREE_GPUS, _nodes(used=8, free=0)),
     (ReasonCode.GANG_DOES_NOT_FIT, _scattered),
     (ReasonCode.NODES_NOT_SCHEDULABLE, _nodes(free=0, unusable_because="cordoned")),
 )
+
+
+_TAUGHT: dict[ReasonCode, tuple[str, Callable[[Json], Any]]] = {
+    ReasonCode.EXCLUDED_BY_HISTORY: ("excluded_pools", lambda _: "ImagePullFailed"),
+    ReasonCode.NODES_LOST: ("lost_nodes", lambda signals: [node["name"] for node in signals["nodes"][1:]]),
+    ReasonCode.START_TIMED_OUT: ("start_timeouts", lambda _: NOW.isoformat()),
+}
+"""What only the task's history tells of a pool."""
 
 
 class Scene(NamedTuple):
@@ -195,7 +211,7 @@ def scene(size: int) -> Scene:
     """Make a fleet of so many pools: three in ten fit, the others fail for one reason each, in turn."""
     pools: list[Json] = []
     seen: dict[str, Json] = {}
-    excluded: dict[str, str] = {}
+    taught: dict[ReasonCode, Json] = {code: {} for code in _TAUGHT}
     turn = 0
     for index in range(size):
         name = f"pool-{index:03d}"
@@ -205,8 +221,8 @@ def scene(size: int) -> Scene:
             turn += 1
             spoil(pool, signals)
             pool["name"] = signals["pool"] = name if pool["name"] == name else f"{pool['name']}-{index:03d}"
-            if code is ReasonCode.EXCLUDED_BY_HISTORY:
-                excluded[name] = "ImagePullFailed"
+            if code in taught:
+                taught[code][name] = _TAUGHT[code][1](signals)
         pools.append(pool)
         seen[pool["name"]] = signals
     claims = [
@@ -218,7 +234,9 @@ def scene(size: int) -> Scene:
         json.dumps(REQUEST),
         json.dumps(pools).encode(),
         json.dumps({"taken_at": NOW.isoformat(), "pools": seen, "claims": claims}).encode(),
-        json.dumps({"excluded_pools": excluded, "losses": {"pool-001": 1}}).encode(),
+        json.dumps(
+            {"losses": {"pool-001": 1}} | {_TAUGHT[code][0]: by_pool for code, by_pool in taught.items()}
+        ).encode(),
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_gpu_placement.catalog.problems import Problems
     from airflow_gpu_placement.model.money import Dataset, Tenant
@@ -37,13 +37,29 @@ def check_references(pools: Sequence[GpuPool], tenants: Sequence[Tenant], proble
                 )
 
 
-def warnings_of(pools: Sequence[GpuPool], datasets: Iterable[Dataset], problems: Problems) -> tuple[str, ...]:
-    """Tell what is allowed but probably not meant."""
-    regions = {pool.place.region for pool in pools if pool.place.region is not None}
-    found = []
+class FarLocation(NamedTuple):
+    """A location of a dataset in a region that no pool is said to be in.
+
+    :param path: of the location in the document.
+    """
+
+    dataset: Dataset
+    region: str
+    path: str
+
+
+def far_locations(pools: Iterable[GpuPool], datasets: Iterable[Dataset]) -> Iterator[FarLocation]:
+    """Find data that is far from every pool; the entries are in the order of the document."""
+    regions = {pool.place.region for pool in pools}
     for index, dataset in enumerate(datasets):
         for inner, region in enumerate(dataset.locations):
             if region not in regions:
-                where = problems.where(f"datasets[{index}].locations[{inner}]")
-                found.append(f"{where}: no pool is in region {region!r} (dataset {dataset.name!r})")
-    return tuple(found)
+                yield FarLocation(dataset, region, f"datasets[{index}].locations[{inner}]")
+
+
+def warnings_of(pools: Iterable[GpuPool], datasets: Iterable[Dataset], problems: Problems) -> tuple[str, ...]:
+    """Tell what is allowed but probably not meant: each far location, in the same order."""
+    return tuple(
+        f"{problems.where(far.path)}: no pool is in region {far.region!r} (dataset {far.dataset.name!r})"
+        for far in far_locations(pools, datasets)
+    )

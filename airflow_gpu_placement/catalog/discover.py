@@ -83,9 +83,10 @@ def discover(seen_nodes: SeenNodes, cluster: ClusterRef) -> Discovery:
     left_out: list[str] = []
     for resource_name in RESOURCE_NAMES:
         for seen in _capacities(seen_nodes, cluster, resource_name):
-            if not seen.whole:
-                left_out.append(f"node {seen.name}: no whole GPUs: {seen.unusable_because}")
-            elif seen.capacity > 0:
+            text = f"node {seen.name}: no whole GPUs: {seen.unusable_because}"
+            if not seen.whole and text not in left_out:  # one that is all slices shows under each resource
+                left_out.append(text)
+            elif seen.whole and seen.capacity > 0:
                 key = _GroupKey(resource_name, seen.gpu, node_facts(by_name[seen.name]))
                 groups.setdefault(key, []).append(seen)
     grouped = {one.name for members in groups.values() for one in members}
@@ -142,13 +143,14 @@ def _candidates() -> tuple[str, ...]:
         "nvidia.com/gpu.memory",
         "nvidia.com/gpu.count",
         "nvidia.com/gpu.machine",
+        "nvidia.com/gpu.replicas",
         "cloud.google.com/gke-accelerator-count",
     )
 
 
 def _capacities(seen_nodes: SeenNodes, cluster: ClusterRef, resource_name: str) -> tuple[NodeCapacity, ...]:
     anything = GpuPool(name="any", cluster=cluster, gpu=DeclaredGpu(resource_name=resource_name))
-    return seen_nodes.of_pool(anything)
+    return seen_nodes.offering(anything)
 
 
 def _without_devices(

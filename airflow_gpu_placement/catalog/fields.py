@@ -19,6 +19,9 @@ _LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
 _LABEL_KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_LABEL_NAME}")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_CONN_ID = re.compile(r"(?!.*://)[\w#!().:/\\-]{1,250}")
+_PLACE = re.compile(r"<[A-Z]+>")
+"""What stands in lines to paste for what only a person knows."""
 _NOT_BLANK = r"\S"
 
 
@@ -39,6 +42,9 @@ def _text(value: Any, path: str, problems: Problems) -> str | None:
         return None
     if not value.strip():
         problems.add(path, "must not be empty")
+        return None
+    if _PLACE.fullmatch(value):
+        problems.add(path, f"{value} is still to be filled in")
         return None
     return value
 
@@ -68,6 +74,24 @@ name = shaped(re.compile(_LABEL_NAME), "a name: up to 63 letters, digits, '-', '
 namespace = shaped(_DNS_LABEL, "a namespace: up to 63 lower-case letters, digits and '-'")
 object_name = shaped(_DNS_LABEL, "a name in Kubernetes: up to 63 lower-case letters, digits and '-'")
 label_key = shaped(_LABEL_KEY, "a label key such as 'nvidia.com/gpu.product'")
+
+
+def _conn_id(value: Any, path: str, problems: Problems) -> str | None:
+    found = _text(value, path, problems)
+    if found is not None and _CONN_ID.fullmatch(found) is None:
+        # The value stays untold: it may be a whole connection, with its password.
+        what = "a URL" if "://" in found else "this text"
+        problems.add(
+            path,
+            f"must be the id of an Airflow connection, such as 'onprem', not {what}; connections are kept in "
+            "Airflow, with their secrets (airflow connections add ID ...), and only named here",
+        )
+        return None
+    return found
+
+
+conn_id = Reader(_conn_id, {"type": "string", "pattern": f"^({_CONN_ID.pattern})$"})
+"""Id of an Airflow connection, and never a connection itself."""
 
 
 def choice(*values: str) -> Reader:

@@ -51,7 +51,11 @@ def gpu_keys(own: Mapping[str, GpuModel]) -> Keys:
             f"Between the GPUs of a node: {', '.join(INTERCONNECTS)}.",
             "from model and form factor",
         ),
-        "resource_name": Key(read.text, "Extended resource that a pod asks for.", "nvidia.com/gpu"),
+        "resource_name": Key(
+            read.text,
+            "Extended resource that a pod asks for; read from the nodes when none has the usual one.",
+            "nvidia.com/gpu",
+        ),
     }
 
 
@@ -222,7 +226,7 @@ def pool_keys(own: Mapping[str, GpuModel]) -> Keys:
 def _where_keys() -> Keys:
     return {
         "kubernetes_conn_id": Key(
-            read.text,
+            read.conn_id,
             "Airflow connection of the cluster; credentials live there.",
             needed="name the Airflow connection of the pool's cluster",
         ),
@@ -255,5 +259,15 @@ def _risk_keys() -> Keys:
         ),
         "node_deletion_is_proof": Key(
             read.flag, "A deleted Node proves that the machine is gone, as in most clouds.", "false"
+        ),
+        "start_timeout_seconds": Key(
+            read.number(above=0),
+            "Time until every pod of a job has started, after which it is placed elsewhere.",
+            "600",
+        ),
+        "unschedulable_timeout_seconds": Key(
+            read.number(above=0),
+            "The same once the scheduler finds no node for a pod; not in a pool with `max_nodes`.",
+            "60",
         ),
     }

@@ -44,7 +44,8 @@ def read_pools(
         defaults = fields(document["defaults"], "defaults", problems, shared)
     entries = document["pools"]
     if not isinstance(entries, list) or not entries:
-        problems.add("pools", f"must be a list of at least one pool, not {shown(entries)}")
+        given = "an empty list" if entries == [] else shown(entries)
+        problems.add("pools", f"must be a list of at least one pool, not {given}")
         return ()
     reading = _Reading(problems, own, defaults)
     found = [reading.pool(entry, f"pools[{index}]") for index, entry in enumerate(entries)]

@@ -13,6 +13,7 @@ from airflow_gpu_placement.engine.capacity_pods import pod_devices, used_devices
 from airflow_gpu_placement.engine.device_faults import faults_of
 from airflow_gpu_placement.engine.gpu import identify
 from airflow_gpu_placement.engine.gpu_devices import NodeDevices, devices_of
+from airflow_gpu_placement.engine.pinning import telling_labels
 from airflow_gpu_placement.engine.taints import not_tolerated, words
 from airflow_gpu_placement.model.signals import NodeCapacity
 
@@ -28,8 +29,10 @@ __all__ = [
     "capacity_warnings",
     "closed_because",
     "gang_fits",
+    "members_of",
     "node_capacities",
     "pod_devices",
+    "pool_fabric_label",
     "used_devices",
 ]
 
@@ -49,6 +52,7 @@ def node_capacities(
     *,
     used: Mapping[str, int] | None = None,
     dra: DraView | None = None,
+    fabric_label: str | None = None,
 ) -> tuple[NodeCapacity, ...]:
     """Return the whole GPUs of a pool's nodes, by node name.
 
@@ -58,24 +62,39 @@ def node_capacities(
         pool's resource; it is the same for every pool of a cluster.
     :param dra: what the cluster offers through Dynamic Resource Allocation under the pool's resource; on a
         node whose device plugin offers the resource, the plugin serves it.
+    :param fabric_label: what :func:`pool_fabric_label` says of all nodes, when these are only some of them.
     """
     resource_name = pool.gpu.resource_name
     if used is None:
         used = used_devices(pods, resource_name)
-    selector = pool.node_selector.items()
-    members = [node for node in nodes if selector <= node.metadata.labels.items()]
-    fabric_label = pool.network.fabric_label or fabric_label_of(members)
+    members = members_of(nodes, pool)
+    fabric_label = fabric_label or pool_fabric_label(members, pool)
     tolerations = pool.job_tolerations
     found = []
+    alike: dict[str, dict[str, str]] = {}  # most nodes of a pool say the same of themselves
     for node in members:
         name = node.metadata.name
         one = _capacity(node, resource_name, used.get(name, 0), tolerations)
         if dra is not None and resource_name not in node.status.allocatable:
             one = _through_dra(one, node, dra, tolerations)
         if one is not None:
-            fabric = node.metadata.labels.get(fabric_label) if fabric_label else None
-            found.append(msgspec.structs.replace(one, fabric=fabric) if fabric else one)
+            labels = telling_labels(node.metadata.labels, fabric_label)
+            fabric = None if fabric_label is None else labels.get(fabric_label)
+            found.append(
+                msgspec.structs.replace(one, fabric=fabric, labels=alike.setdefault(str(labels), labels))
+            )
     return tuple(sorted(found, key=lambda one: one.name))
+
+
+def members_of(nodes: Iterable[Node], pool: GpuPool) -> list[Node]:
+    """Return the nodes that a pool's selector covers."""
+    selector = pool.node_selector.items()
+    return [node for node in nodes if selector <= node.metadata.labels.items()]
+
+
+def pool_fabric_label(members: Sequence[Node], pool: GpuPool) -> str | None:
+    """Return the label that tells the fabrics of a pool's nodes: the catalogue's, else what they carry."""
+    return pool.network.fabric_label or fabric_label_of(members)
 
 
 def _capacity(
@@ -104,9 +123,15 @@ def _capacity(
         slices=devices.slices,
         zone=zone_of(labels),
         architecture=architecture_of(labels),
+        boot=_boot(node),
         closed=closed is not None,
         unusable_because=unusable_because,
     )
+
+
+def _boot(node: Node) -> str:
+    """Return enough of a boot id to tell two boots apart; a fleet's snapshot has one a node."""
+    return node.status.node_info.boot_id[:8]
 
 
 def _offers_nothing(devices: NodeDevices) -> bool:
@@ -130,6 +155,7 @@ def _through_dra(
         name=name,
         zone=zone_of(labels),
         architecture=architecture_of(labels),
+        boot=_boot(node),
         closed=closed is not None,
     )
     offered = dra.nodes.get(name)

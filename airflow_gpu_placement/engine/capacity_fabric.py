@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.model.kube import Node
 
-_ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-_ARCHITECTURE_LABELS = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
+ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+ARCHITECTURE_LABELS = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
 
 FABRIC_LABELS = (
     # NVLink domains that span nodes
@@ -52,12 +52,12 @@ def fabric_label_of(nodes: Iterable[Node]) -> str | None:
 
 def zone_of(labels: Mapping[str, str]) -> str | None:
     """Return a node's zone."""
-    return _first(labels, _ZONE_LABELS)
+    return _first(labels, ZONE_LABELS)
 
 
 def architecture_of(labels: Mapping[str, str]) -> str | None:
     """Return the architecture of a node's processors."""
-    return _first(labels, _ARCHITECTURE_LABELS)
+    return _first(labels, ARCHITECTURE_LABELS)
 
 
 def _first(labels: Mapping[str, str], keys: Iterable[str]) -> str | None:

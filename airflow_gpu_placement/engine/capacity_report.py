@@ -15,6 +15,7 @@ from airflow_gpu_placement.engine.taints import not_tolerated
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from airflow_gpu_placement.engine.dra import DraView
     from airflow_gpu_placement.model.kube import Node, Pod
     from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.signals import NodeCapacity
@@ -90,22 +91,27 @@ class Seen(NamedTuple):
     devices: NodeDevices
 
 
-def seen_nodes(nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool) -> tuple[Seen, ...]:
+def seen_nodes(
+    nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, dra: DraView | None = None
+) -> tuple[Seen, ...]:
     """Return the pool's GPU nodes by name."""
     by_name = {node.metadata.name: node for node in nodes}
     return tuple(
         Seen(by_name[one.name], one, devices_of(by_name[one.name], pool.gpu.resource_name))
-        for one in node_capacities(nodes, pods, pool)
+        for one in node_capacities(nodes, pods, pool, dra=dra)
     )
 
 
-def report(nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool) -> CapacityReport:
+def report(
+    nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, dra: DraView | None = None
+) -> CapacityReport:
     """Tell everything about a pool's GPUs.
 
     :param nodes: nodes of the cluster; the pool's selector is applied here.
     :param pods: pods of the cluster, ended and unbound ones too.
+    :param dra: what the cluster offers through Dynamic Resource Allocation under the pool's resource.
     """
-    seen = seen_nodes(nodes, pods, pool)
+    seen = seen_nodes(nodes, pods, pool, dra)
     capacities = [one.capacity for one in seen]
     odd = {one.name: text for one in capacities if (text := oddity(one)) is not None}
     gpu = _only({one.gpu for one in capacities})

@@ -47,14 +47,12 @@ def classify(
     observation: Observation,
     policy: LossPolicy,
     *,
-    start_deadline_seconds: float | None = None,
     logs_decide: bool = True,
 ) -> Outcome:
     """Say what an observation means.
 
     :param observation: all that is known of one remote job now.
-    :param policy: how long silence is borne.
-    :param start_deadline_seconds: how long a start may take; ``None``: any time.
+    :param policy: how long silence and a late start are borne.
     :param logs_decide: whether a line of the log may explain an exit code; it is shown in any case.
     :return: an outcome that is ``final`` when nothing more is to be waited for.
     """
@@ -69,7 +67,7 @@ def classify(
         or pod_gone(observation)
         or running(observation)
     )
-    outcome = in_time(outcome, observation, policy, start_deadline_seconds=start_deadline_seconds)
+    outcome = in_time(outcome, observation, policy)
     return checked(
         explained(outcome, observation, observation.log_tail, logs_decide=logs_decide), observation
     )
@@ -157,6 +155,7 @@ def _lost(silence: Silence, observation: Observation, policy: LossPolicy) -> Out
         pod=silence.lost_pod or None,
         # When the cluster is at fault its nodes are not, and need not be avoided.
         nodes=() if silence.whole_cluster else names,
+        boot_ids={} if silence.whole_cluster else {node.name: node.boot_id for node in nodes if node.boot_id},
         grade=grade,
     )
 

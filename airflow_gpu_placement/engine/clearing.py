@@ -97,11 +97,21 @@ def _pool_size(view: PoolView) -> list[Edit]:
 
 
 def _history(view: PoolView) -> list[Edit]:
-    history = view.question.history
-    if view.pool.name in history.excluded_pools:
-        others = {name: why for name, why in history.excluded_pools.items() if name != view.pool.name}
-        return [(("history", "excluded_pools"), others)]
+    excluded = view.question.history.excluded_pools
+    return [(("history", "excluded_pools"), _without(excluded, view.pool.name))]
+
+
+def _lost_nodes(view: PoolView) -> list[Edit]:
     return [(("history", "lost_nodes", view.pool.name), [])]
+
+
+def _start(view: PoolView) -> list[Edit]:
+    missed = msgspec.to_builtins(view.question.history.start_timeouts)
+    return [(("history", "start_timeouts"), _without(missed, view.pool.name))]
+
+
+def _without(by_pool: dict[str, Any], pool_name: str) -> dict[str, Any]:
+    return {name: value for name, value in by_pool.items() if name != pool_name}
 
 
 def _tenant(view: PoolView) -> list[Edit]:
@@ -224,6 +234,7 @@ def _signal_age(view: PoolView) -> list[Edit]:
 _EDITS: dict[ReasonCode, Callable[[PoolView], list[Edit]]] = {
     ReasonCode.CONNECTION_MISSING: _signals,
     ReasonCode.WRONG_CLUSTER: _signals,
+    ReasonCode.CREDENTIALS_REFUSED: _signals,
     ReasonCode.ACCESS_FORBIDDEN: _signals,
     ReasonCode.CLUSTER_UNREACHABLE: _signals,
     ReasonCode.SIGNALS_MISSING: _signals,
@@ -246,6 +257,8 @@ _EDITS: dict[ReasonCode, Callable[[PoolView], list[Edit]]] = {
     ReasonCode.QUEUE_STOPPED: _queue,
     ReasonCode.EXCEEDS_POOL_SIZE: _pool_size,
     ReasonCode.EXCLUDED_BY_HISTORY: _history,
+    ReasonCode.NODES_LOST: _lost_nodes,
+    ReasonCode.START_TIMED_OUT: _start,
     ReasonCode.INSUFFICIENT_FREE_GPUS: free_up,
     ReasonCode.GANG_DOES_NOT_FIT: free_up,
     ReasonCode.NODES_NOT_SCHEDULABLE: free_up,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from airflow_gpu_placement.engine.gpu_models import complete
+from airflow_gpu_placement.engine.gpu_models import complete, may_satisfy
 from airflow_gpu_placement.engine.matching import HGX_GPUS
 from airflow_gpu_placement.engine.room import best_room
 from airflow_gpu_placement.engine.view import sizes
@@ -116,8 +116,10 @@ def _nodes_for(view: PoolView) -> tuple[NodeCapacity, ...]:
 
 def _wanted_gpu(view: PoolView) -> GpuIdentity:
     """Return a GPU that has what the request asks for, as far as the catalogue does not say otherwise."""
-    request = view.request
-    gpu = complete(view.question.wanted[0]) if view.question.wanted else GpuIdentity(model="GPU")
+    request, declared = view.request, view.declared
+    wanted = view.question.wanted
+    possible = [one for one in wanted if declared is None or may_satisfy(declared, one)] or wanted
+    gpu = complete(possible[0]) if possible else GpuIdentity(model="GPU")
     if request.min_memory_gb is not None and (gpu.memory_gb or 0.0) < request.min_memory_gb:
         gpu = msgspec.structs.replace(gpu, memory_gb=request.min_memory_gb)
     if request.form_factors:

@@ -33,6 +33,9 @@ _LOST_CONTAINER = frozenset({"ContainerStatusUnknown", "Unknown"})
 _SHOWN_CHARACTERS = 500
 
 _GPU_SETUP = re.compile(r"nvidia|nvml|libcuda|\bcdi\b|amdgpu|rocm|unknown device", re.I)
+_OWN_COMMAND = re.compile(r'unable to start container process: (error during container init: )?exec: "', re.I)
+"""The runtime names the container's own command, whatever that is called; not a hook that sets up GPUs."""
+
 _BAD_COMMAND = re.compile(r"executable file not found|no such file or directory|permission denied", re.I)
 _WRONG_ARCHITECTURE = re.compile(r"exec format error|no match(ing manifest)? for (platform|linux/)", re.I)
 
@@ -51,6 +54,8 @@ _PASSING = re.compile(
     re.I,
 )
 _DENIED = re.compile(r"\b40[13]\b|unauthori[sz]ed|forbidden|denied|authentication required|credentials", re.I)
+_NAME = re.compile(r'"([^"\s]+)"')
+_ADDRESS = re.compile(r"https?://\S+")
 _ABSENT = re.compile(r"not found|manifest unknown|name unknown|does not exist|\b404\b", re.I)
 
 
@@ -135,7 +140,7 @@ def start_failure(
     """Judge a container that its runtime could not start."""
     said = f" ({message.strip()})" if message.strip() else ""
     kind, cause, what, ambiguous = OutcomeKind.INFRASTRUCTURE, reason, f"could not be started{said}", True
-    gpu_setup = _GPU_SETUP.search(message) is not None
+    gpu_setup = _GPU_SETUP.search(message) is not None and _OWN_COMMAND.search(message) is None
     if gpu_setup:
         cause, what, ambiguous = "DeviceFault", f"could not get its GPUs from its node{said}", False
     elif _WRONG_ARCHITECTURE.search(message):
@@ -193,15 +198,24 @@ def _missing_object(message: str) -> str:
 
 
 def _pull(reason: str, message: str, said: str) -> Finding:
-    if _WRONG_ARCHITECTURE.search(message):
+    words = _without_names(message)
+    if _WRONG_ARCHITECTURE.search(words):
         return _configured("WrongArchitecture", f"has an image for another processor than its node's{said}")
-    if _PASSING.search(message):
+    if _PASSING.search(words):
         return _not_yet(reason, f"waits for its image{said}")
-    if _DENIED.search(message):
+    if _DENIED.search(words):
         return _configured("ImagePullDenied", f"may not pull its image from this cluster{said}")
-    if _ABSENT.search(message):
+    if _ABSENT.search(words):
         return _configured("ImageNotFound", f"names an image that does not exist{said}")
     return _not_yet(reason, f"waits for its image{said}")
+
+
+def _without_names(message: str) -> str:
+    """Blank images and addresses: one that is called api/offline:503 tells of no server error."""
+    words = _ADDRESS.sub(" ", message)
+    for name in sorted(_NAME.findall(words), key=len, reverse=True):
+        words = words.replace(name, " ")
+    return words
 
 
 def _configured(cause: str, what: str) -> Finding:

@@ -141,9 +141,9 @@ def _clear(reason: Reason, world: _World, now: datetime) -> tuple[tuple[Change, 
 
 def _world(decision: Decision, pool_name: str) -> _World:
     (pool,) = [one for one in decision.pools if one.name == pool_name]
-    lost = excluded_nodes(decision.pools, decision.history)[pool_name]
+    lost = excluded_nodes(decision.pools, decision.history, decision.snapshot)[pool_name]
     history = msgspec.structs.replace(
-        decision.history, lost_nodes={pool_name: tuple(sorted(lost))} if lost else {}
+        decision.history, lost_nodes={pool_name: tuple(sorted(lost))} if lost else {}, lost_boots={}
     )
     return _World(
         request=decision.request,

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "AMD_PREFIXES",
     "KNOWN_MODELS",
+    "MACHINE_LABELS",
+    "MEMORY_LABELS",
     "PRODUCT_LABELS",
     "canonical_model",
     "identify",
@@ -54,11 +57,13 @@ _SXM_ONLY = frozenset({"V100", "A100", "H100", "H200", "B200", "B300"})
 _GKE_NAMES = {"nvidia-tesla-a100": GpuIdentity(model="A100", memory_gb=40)}
 """The one name of GKE that leaves its memory out although there are two kinds."""
 
-_MACHINE = "node.kubernetes.io/instance-type"
-_OLD_MACHINE = "beta.kubernetes.io/instance-type"
+MACHINE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
 _AMD_COUNTED = "beta.amd.com/gpu.product-name."
 _AMD_SHORT = "amd.com/"
+AMD_PREFIXES = (_AMD_SHORT, "beta.amd.com/gpu.")
+"""Labels of AMD's labellers; some carry the product in the key."""
+
 _AMD_DEVICE_IDS = {
     "738c": "MI100",
     "740f": "MI210",
@@ -75,6 +80,10 @@ _MIB_LABELS = (
     "karpenter.k8s.aws/instance-gpu-memory",
     "eks.amazonaws.com/instance-gpu-memory",
 )
+_VRAM_LABELS = ("gpu.nvidia.com/vram", "amd.com/gpu.vram", "beta.amd.com/gpu.vram")
+MEMORY_LABELS = (*_MIB_LABELS, *_VRAM_LABELS)
+"""Labels that tell the memory of a GPU."""
+
 _MIB_PER_GIB = 1024
 _BYTES_FROM = 10_000_000
 """No GPU has this many MiB; a label above it holds bytes, as old labellers wrote."""
@@ -105,7 +114,8 @@ def identify(labels: Mapping[str, str]) -> GpuIdentity | None:
 
 
 def _machine(labels: Mapping[str, str]) -> GpuIdentity | None:
-    return gpu_of_instance_type(labels.get(_MACHINE, "") or labels.get(_OLD_MACHINE, ""))
+    named = next((labels[key] for key in MACHINE_LABELS if labels.get(key)), "")
+    return gpu_of_instance_type(named)
 
 
 def _named(key: str, value: str) -> GpuIdentity:
@@ -175,7 +185,7 @@ def _measured_gib(labels: Mapping[str, str]) -> float | None:
         if number is not None:
             mib = number / 1024**2 if number >= _BYTES_FROM else number
             return mib / _MIB_PER_GIB
-    for key in ("gpu.nvidia.com/vram", "amd.com/gpu.vram", "beta.amd.com/gpu.vram"):
+    for key in _VRAM_LABELS:
         number = _positive(labels.get(key, "").upper().removesuffix("B").removesuffix("G"))
         if number is not None:
             return number

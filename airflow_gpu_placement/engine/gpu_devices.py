@@ -14,9 +14,10 @@ from airflow_gpu_placement.engine.gpu import identify, sharing_of, slice_profile
 from airflow_gpu_placement.engine.quantity import is_quantity, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from airflow_gpu_placement.model.kube import Node, Quantity
+    from airflow_gpu_placement.model.pool import GpuPool
 
 _MIG_RESOURCE = re.compile(r"nvidia\.com/mig-(\d+)g\.(\d+)gb(.*)")
 _AMD_PARTITION = re.compile(r"amd\.com/((?:[dqc]px|tpx)_nps\d+)")
@@ -109,6 +110,24 @@ def gpu_resource_of(nodes: Iterable[Node]) -> str:
         if _GPU_RESOURCE.fullmatch(name) and whole(quantity) > 0
     )
     return max(found, key=lambda name: (found[name], name), default=_USUAL_RESOURCE)
+
+
+def with_resource_of(pool: GpuPool, members: Collection[Node]) -> GpuPool:
+    """Return the pool with the resource that its nodes have, where the catalogue leaves it at the usual one.
+
+    :param members: the pool's nodes.
+    """
+    usual = pool.gpu.resource_name
+    if usual != _USUAL_RESOURCE or any(whole(node.status.capacity.get(usual, 0)) > 0 for node in members):
+        return pool
+    return with_resource(pool, gpu_resource_of(members))
+
+
+def with_resource(pool: GpuPool, resource_name: str) -> GpuPool:
+    """Return the pool with another resource that its jobs ask for."""
+    if resource_name == pool.gpu.resource_name:
+        return pool
+    return msgspec.structs.replace(pool, gpu=msgspec.structs.replace(pool.gpu, resource_name=resource_name))
 
 
 def _of_resource(node: Node, found: NodeDevices, resource_name: str) -> NodeDevices:

@@ -195,13 +195,23 @@ def satisfies(offered: GpuIdentity | None, wanted: GpuIdentity) -> bool:
     """Whether a GPU is what a request names: every part that the request says must be known and equal."""
     if offered is None or offered.model != wanted.model:
         return False
-    return all(
-        want is None or want == have
-        for want, have in (
-            (wanted.memory_gb, offered.memory_gb),
-            (wanted.form_factor, offered.form_factor),
-            (wanted.variant, offered.variant),
-        )
+    return all(want is None or want == have for want, have in _parts(offered, wanted))
+
+
+def may_satisfy(offered: GpuIdentity, wanted: GpuIdentity) -> bool:
+    """Whether a GPU could still turn out to be what a request names: no known part of it says otherwise."""
+    if offered.model != wanted.model:
+        return False
+    return all(want is None or have is None or want == have for want, have in _parts(offered, wanted))
+
+
+def _parts(
+    offered: GpuIdentity, wanted: GpuIdentity
+) -> tuple[tuple[str | float | None, str | float | None], ...]:
+    return (
+        (wanted.memory_gb, offered.memory_gb),
+        (wanted.form_factor, offered.form_factor),
+        (wanted.variant, offered.variant),
     )
 
 

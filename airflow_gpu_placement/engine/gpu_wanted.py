@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from airflow_gpu_placement.engine.capacity_report import seen_nodes
-from airflow_gpu_placement.engine.gpu import PRODUCT_LABELS
 from airflow_gpu_placement.engine.gpu_models import may_mean, satisfies, wanted_model
+from airflow_gpu_placement.engine.pinning import Asked, pins
 from airflow_gpu_placement.model.pool import GpuIdentity
 
 if TYPE_CHECKING:
@@ -87,24 +87,22 @@ def min_memory_ok(nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, min
 def selector_for(
     nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, wanted: WantedGpus
 ) -> dict[str, str]:
-    """Return the label that keeps a job on the nodes that have what it wants.
+    """Return the labels that keep a job on the nodes that have what it wants, as a plain node selector.
 
     Choosing the right pool is not enough where it has several kinds of GPU: without a selector the scheduler
-    may use any of them.
+    may use any of them. A remote job carries a node affinity instead, which takes several values of a label.
 
-    :return: empty: every node will do, or no one label tells the right ones from the others.
+    :return: empty: every node will do, or it takes several values to name the right ones.
     """
     seen = seen_nodes(nodes, pods, pool)
-    right = [one for one in seen if satisfies(one.capacity.gpu, wanted.gpu)]
-    wrong = [one for one in seen if not satisfies(one.capacity.gpu, wanted.gpu)]
+    right = [one.capacity.labels for one in seen if satisfies(one.capacity.gpu, wanted.gpu)]
+    wrong = [one.capacity.labels for one in seen if not satisfies(one.capacity.gpu, wanted.gpu)]
     if not right or not wrong:
         return {}
-    for key in PRODUCT_LABELS:
-        values = {one.node.metadata.labels.get(key) for one in right}
-        others = {one.node.metadata.labels.get(key) for one in wrong}
-        if len(values) == 1 and not values & {None, ""} and not values & others:
-            return {key: str(next(iter(values)))}
-    return {}
+    found = pins(right, wrong, Asked(gpu=True, memory=wanted.gpu.memory_gb is not None))
+    if any(len(values) > 1 for values in found.values()):
+        return {}
+    return {key: values[0] for key, values in found.items()}
 
 
 def job_resource_name(

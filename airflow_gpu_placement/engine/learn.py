@@ -6,6 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.costs.estimates import interruption_prior
+from airflow_gpu_placement.engine.start import START_TIMEOUT
 from airflow_gpu_placement.model.estimate import Estimate, Knowledge
 from airflow_gpu_placement.model.outcome import OutcomeKind
 
@@ -79,8 +80,8 @@ def _interruptions(
     counted: dict[str, int] = {}
     for attempt in attempts:
         took = _hours(attempt)
-        if took is None or attempt.ended_at is None or attempt.gpus is None:
-            continue
+        if took is None or attempt.ended_at is None or attempt.gpus is None or attempt.cause == START_TIMEOUT:
+            continue  # a job that never started held no GPU and lost none
         age_days = max((now - attempt.ended_at).total_seconds(), 0.0) / _SECONDS_A_DAY
         weight = 0.5 ** (age_days / _HALF_LIFE_DAYS)
         name = attempt.pool

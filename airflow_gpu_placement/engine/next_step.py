@@ -34,6 +34,7 @@ class Prospects(msgspec.Struct, frozen=True, kw_only=True):
     """What a next step may reckon with.
 
     :param pool: where the attempt was.
+    :param kubernetes_conn_id: by which connection that pool's cluster is reached; empty: not known.
     :param spot: whether that pool's capacity may be taken away.
     :param earlier: earlier attempts of the logical task, this one not among them.
     :param slack_hours: time to spare until the deadline; ``None``: there is none.
@@ -44,6 +45,7 @@ class Prospects(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     pool: str = ""
+    kubernetes_conn_id: str = ""
     spot: bool = False
     earlier: tuple[AttemptRecord, ...] = ()
     slack_hours: float | None = None
@@ -60,8 +62,9 @@ def next_step(outcome: Outcome, *, tries_left: int, prospects: Prospects | None 
     succeeded       succeed
     infrastructure  retry elsewhere while tries are left; fail when the same happened in another pool and
                     the job may have brought it about
-    configuration   retry elsewhere at once when the pool's cluster lacks something that another may have;
-                    fail when the job itself is set up wrongly: no tour of all pools with a bad image name
+    configuration   retry elsewhere at once when the pool's cluster lacks something that another may have,
+                    and fail when a second cluster lacks it too; fail when the job itself is set up wrongly:
+                    no tour of all pools with a bad image name
     application     fail: the same would happen elsewhere, and no try is burnt on it
     queue           wait in the queue; place it elsewhere when the queue is stopped or clearly slower
     cancelled       fail: somebody wanted the end
@@ -79,7 +82,7 @@ def next_step(outcome: Outcome, *, tries_left: int, prospects: Prospects | None 
     if kind is OutcomeKind.INFRASTRUCTURE:
         return _after_loss(outcome, tries_left, seen)
     if kind is OutcomeKind.CONFIGURATION:
-        return _after_misconfiguration(outcome, tries_left)
+        return _after_misconfiguration(outcome, tries_left, seen)
     if kind is OutcomeKind.APPLICATION:
         return NextStep(
             action=NextAction.FAIL,
@@ -128,10 +131,24 @@ def _after_loss(outcome: Outcome, tries_left: int, seen: Prospects) -> NextStep:
     )
 
 
-def _after_misconfiguration(outcome: Outcome, tries_left: int) -> NextStep:
+def _after_misconfiguration(outcome: Outcome, tries_left: int, seen: Prospects) -> NextStep:
     if outcome.cause not in CONFIGURED_BY_THE_POOL:
         return NextStep(
             action=NextAction.FAIL, reason=f"{outcome.cause}: the job is set up wrongly", withdraw_first=True
+        )
+    elsewhere = {
+        one.pool
+        for one in seen.earlier
+        if (one.outcome, one.cause) == (outcome.kind, outcome.cause)
+        and one.kubernetes_conn_id != seen.kubernetes_conn_id
+    }
+    if elsewhere and outcome.architecture is None:
+        pools = ", ".join(sorted(elsewhere))
+        return NextStep(
+            action=NextAction.FAIL,
+            reason=f"{outcome.cause} in {seen.pool} after the same in {pools}: it is missing everywhere",
+            withdraw_first=True,
+            exclude_pool=True,
         )
     return _elsewhere(
         f"{outcome.cause} may not occur in another pool",

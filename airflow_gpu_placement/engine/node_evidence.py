@@ -66,6 +66,7 @@ def node_view(
             ready_seconds=ready_seconds,
             silent_seconds=silent_seconds,
             renew_seconds=renew_seconds,
+            boot_id=known_boot_id,
         )
     boot_id = node.status.node_info.boot_id
     return NodeView(
@@ -84,6 +85,7 @@ def node_view(
         architecture=node.metadata.labels.get(_ARCHITECTURE_LABEL)
         or node.status.node_info.architecture
         or None,
+        boot_id=known_boot_id or boot_id,
     )
 
 

@@ -12,6 +12,7 @@ from airflow_gpu_placement.engine.claims import unseen_claims
 from airflow_gpu_placement.engine.costs.total import cost_of
 from airflow_gpu_placement.engine.history import excluded_nodes
 from airflow_gpu_placement.engine.identity import contradictions
+from airflow_gpu_placement.engine.pinning import node_labels
 from airflow_gpu_placement.engine.question import Question
 from airflow_gpu_placement.engine.registry import FILTERS
 from airflow_gpu_placement.engine.view import PoolView
@@ -60,7 +61,8 @@ def place(
     late = _late(question, fitting)
     fitting.sort(key=lambda pair: _preference(*pair, all_late=late))
     verdicts = [
-        msgspec.structs.replace(verdict, rank=rank) for rank, (_, verdict) in enumerate(fitting, start=1)
+        msgspec.structs.replace(verdict, rank=rank, node_labels=node_labels(view) if rank == 1 else {})
+        for rank, (view, verdict) in enumerate(fitting, start=1)
     ]
     verdicts += [verdict for _, verdict in judged if verdict.verdict is not Verdict.FIT]
     return Decision(
@@ -95,7 +97,7 @@ def replay(decision: Decision) -> Decision:
 
 def views_of(question: Question, pools: Sequence[GpuPool], snapshot: Snapshot) -> list[PoolView]:
     """Look at every pool through one question, by name."""
-    excluded = excluded_nodes(pools, question.history)
+    excluded = excluded_nodes(pools, question.history, snapshot)
     unseen = unseen_claims(pools, snapshot)
     views = [
         PoolView(

@@ -18,6 +18,7 @@ from airflow_gpu_placement.engine.filters import (
     gpu_model,
     history,
     interconnect,
+    lost_nodes,
     network,
     pool_size,
     price_cap,
@@ -27,6 +28,7 @@ from airflow_gpu_placement.engine.filters import (
     region,
     schedulable,
     signal_age,
+    start,
     tenant,
 )
 
@@ -46,6 +48,8 @@ FILTERS: tuple[Callable[[PoolView], Reason | None], ...] = (
     network.check,
     pool_size.check,
     history.check,
+    lost_nodes.check,
+    start.check,
     tenant.check,
     egress.check,
     region.check,

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Pod
     from airflow_gpu_placement.model.outcome import LossPolicy, NodeView, Observation
 
-SUSPICIOUS_RENEWALS = 2.5
-"""Two missed renewals, and half of one for what comes late: 25 seconds with renewals every 10."""
+SUSPICIOUS_RENEWALS = 2.4
+"""Two missed renewals, and some of one for what comes late.
+
+That is 24 seconds with renewals every 10, so that with the watcher's own ticks a loss is suspected within 25.
+"""
 
 CLUSTER_SHARE = 1 / 3
 CLUSTER_NODES = 3

@@ -20,12 +20,22 @@ _UNSCHEDULED = {
 }
 
 
+START_TIMEOUT = "StartTimeout"
+"""Cause of a job that was given up because not all of its pods started in time."""
+
+
 def running(observation: Observation) -> Outcome:
     """Say how a job goes on that has not ended, as far as anything is worth saying."""
     job = observation.job
     if job is not None and job.spec.suspend:
         return Outcome(
             kind=OutcomeKind.RUNNING, cause="Suspended", message="the Job is suspended and holds no GPUs"
+        )
+    if observation.create_refusal and not observation.pods:
+        return Outcome(
+            kind=OutcomeKind.RUNNING,
+            cause="FailedCreate",
+            message=f"the cluster creates no pod of the Job: {observation.create_refusal}",
         )
     for pod in observation.pods:
         for condition in pod.status.conditions:
@@ -57,30 +67,56 @@ def pod_gone(observation: Observation) -> Outcome | None:
     )
 
 
-def in_time(
-    outcome: Outcome, observation: Observation, policy: LossPolicy, *, start_deadline_seconds: float | None
-) -> Outcome:
-    """End the wait for a start that takes longer than it may.
+def gang_started(observation: Observation) -> bool:
+    """Whether every pod of the job has run, at least for a moment."""
+    job = observation.job
+    completions = 1 if job is None else job.spec.completions or 1
+    return sum(has_run(pod) for pod in observation.pods) >= completions
 
-    :param start_deadline_seconds: ``None``: any wait is borne.
+
+def unschedulable(observation: Observation) -> bool:
+    """Whether the scheduler says right now that a pod of the job finds no node."""
+    return any(
+        one.type == "PodScheduled" and one.status == "False" and one.reason == "Unschedulable"
+        for pod in observation.pods
+        if pod.metadata.uid not in observation.vanished
+        for one in pod.status.conditions
+    )
+
+
+def in_time(outcome: Outcome, observation: Observation, policy: LossPolicy) -> Outcome:
+    """End the wait for a start that takes longer than the pool allows.
+
+    Part of a gang does not count: it holds GPUs and trains nothing.
     """
-    if start_deadline_seconds is None or outcome.kind is not OutcomeKind.RUNNING:
+    if outcome.kind is not OutcomeKind.RUNNING or gang_started(observation):
         return outcome
-    waited = _waited_seconds(observation)
-    if waited is None or waited <= start_deadline_seconds or any(has_run(pod) for pod in observation.pods):
+    late = _too_long(observation, policy)
+    if late is None:
         return outcome
     why = f": {outcome.message}" if outcome.message else ""
     return msgspec.structs.replace(
         outcome,
         kind=OutcomeKind.INFRASTRUCTURE,
-        cause="StartTimeout",
-        message=(
-            f"the job has not started for {waited:.0f} s, "
-            f"longer than the {start_deadline_seconds:g} s allowed{why}"
-        ),
+        cause=START_TIMEOUT,
+        message=f"{late}{why}",
         grade=end_grade(observation, policy),
         never_started=True,
     )
+
+
+def _too_long(observation: Observation, policy: LossPolicy) -> str | None:
+    """Say which wait is over; ``None``: none is."""
+    waited = _waited_seconds(observation)
+    if waited is not None and waited > policy.start_timeout_seconds:
+        return (
+            f"not every pod of the job has started after {waited:.0f} s, "
+            f"longer than the {policy.start_timeout_seconds:g} s allowed"
+        )
+    limit, nowhere = policy.unschedulable_timeout_seconds, observation.unschedulable_seconds
+    if limit is not None and nowhere > limit and unschedulable(observation):
+        return f"a pod of the job has found no node for {nowhere:.0f} s, longer than the {limit:g} s allowed"
+    return None
 
 
 def _waited_seconds(observation: Observation) -> float | None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from airflow_gpu_placement.model.outcome import EndGrade, OutcomeKind
+from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, OutcomeKind
 
 LABEL_PREFIX = "airflow-gpu-placement/"
 LOGICAL_TASK_LABEL = f"{LABEL_PREFIX}logical-task"
@@ -18,8 +18,16 @@ FENCE_LABEL = f"{LABEL_PREFIX}fence"
 POOL_LABEL = f"{LABEL_PREFIX}pool"
 MANAGED_LABEL = f"{LABEL_PREFIX}managed"
 IDENTITY_ANNOTATION = f"{LABEL_PREFIX}identity"
+INSTALLATION_LABEL = f"{LABEL_PREFIX}installation"
+
+MARKER_KEY = "gpu_placement_attempt"
+"""XCom by which a trigger tells whether the attempt that it watches for is still the current one."""
+
+MAX_MOVES = 3
+"""How often a job that did not start in time is placed again within one try."""
 
 _SLUG = re.compile(r"[^a-z0-9]+")
+_SLUG_LENGTH = 28
 
 
 class LogicalTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,16 +51,21 @@ class LogicalTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try of one task instance.
+    """One try of one task instance, or one of the launches that it makes one after the other.
 
     :param attempt_id: ``ti.id``, a uuid7; its tail (not its head, which is a time) goes into names.
-    :param fence: grows with each attempt of the logical task.
+    :param fence: grows with each launch of the logical task.
+    :param move: 0 for the first launch of the try, counting on when it is placed again without a new try.
+    :param installation: name of the Airflow that launches, where several share a cluster; ``None``: it has
+        none.
     """
 
     task: LogicalTask
     attempt_id: str
     try_number: int
     fence: int = 0
+    move: int = 0
+    installation: str | None = None
 
     @property
     def tail(self) -> str:
@@ -61,12 +74,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job_name(self) -> str:
-        """Name of the remote job: the same at every creation of this attempt, at most 52 characters.
+        """Name of the remote job: the same at every creation of this launch, at most 52 characters.
 
         A Job's pods append an index and five characters to it and must stay within 63.
         """
         slug = _SLUG.sub("-", f"{self.task.dag_id}-{self.task.task_id}".lower()).strip("-")
-        return f"gp-{slug[:28].strip('-') or 'task'}-{self.task.hash}-{self.tail}"
+        move = f"-{self.move}" if self.move else ""
+        shown = slug[: min(_SLUG_LENGTH, _SLUG_LENGTH + 1 - len(move))].strip("-") or "task"
+        return f"gp-{shown}-{self.task.hash}-{self.tail}{move}"
 
     @property
     def write_folder(self) -> str:
@@ -83,21 +98,26 @@ class AttemptPhase(StrEnum):
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is remembered of one attempt between tries.
+    """What is remembered of one launch of an attempt; an attempt that is moved has several.
 
+    :param move: number of the launch within its attempt.
     :param region: of the pool, where its checkpoints are near; ``None``: the catalogue did not tell.
     :param grade: how well the end of its remote job is proven; ``None``: it may still run.
     :param lost_nodes: nodes that were lost while it ran.
+    :param lost_boots: node that was lost -> its boot id then, as far as it was seen.
     :param exclude_pool: its pool is set up in a way that the job cannot run there.
     :param exclude_architecture: processor on which the job's image does not run.
     :param gpus: GPUs of the whole gang, by which its time counts in interruption rates.
     :param gpu_model: canonical model that it ran on, for which its runtime counts; ``None``: not known, or
         several.
+    :param loss: how its pool bears silence and a late start; what it takes to watch it again.
+    :param watch_breaks: how often its watch broke and was begun anew.
     """
 
     attempt_id: str
     try_number: int
     fence: int
+    move: int = 0
     pool: str
     region: str | None = None
     kubernetes_conn_id: str
@@ -111,12 +131,19 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cause: str | None = None
     grade: EndGrade | None = None
     lost_nodes: tuple[str, ...] = ()
+    lost_boots: dict[str, str] = {}
     exclude_pool: bool = False
     exclude_architecture: str | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     gpus: int | None = None
     gpu_model: str | None = None
+    loss: LossPolicy = LossPolicy()
+    watch_breaks: int = 0
+
+    def is_same_launch(self, other: AttemptRecord) -> bool:
+        """Whether both records are of one launch."""
+        return (self.attempt_id, self.move) == (other.attempt_id, other.move)
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,7 +151,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     :param generation: part of the checkpoint root; a new one starts training from nothing.
     :param last_fence: largest fence ever given out.
-    :param attempts: oldest first, capped.
+    :param attempts: every launch, oldest first, capped.
     """
 
     version: int = 1

@@ -17,18 +17,23 @@ from airflow_gpu_placement.model.signals import Snapshot
 class History(msgspec.Struct, frozen=True, kw_only=True):
     """What earlier attempts of the same logical task taught.
 
-    :param lost_nodes: pool name -> names of nodes that were lost; never used again by this logical task.
+    :param lost_nodes: pool name -> names of nodes that were lost; not used again by this logical task until
+        they are booted anew.
+    :param lost_boots: pool name -> lost node -> its boot id then, as far as it was seen.
     :param losses: pool name -> number of losses there; such a pool is used again only when nothing else fits.
     :param excluded_pools: pool name -> why the job cannot run there.
     :param excluded_architectures: processor -> why the job cannot run on it.
+    :param start_timeouts: pool name -> when a job last failed to start there in time.
     :param since: when the first attempt was launched, from which ``complete_within_hours`` counts; ``None``:
         there was none.
     """
 
     lost_nodes: dict[str, tuple[str, ...]] = {}
+    lost_boots: dict[str, dict[str, str]] = {}
     losses: dict[str, int] = {}
     excluded_pools: dict[str, str] = {}
     excluded_architectures: dict[str, str] = {}
+    start_timeouts: dict[str, datetime] = {}
     since: datetime | None = None
 
 
@@ -44,6 +49,9 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     :param gang_fits: how many pods of the request would fit now; ``None``: unknown.
     :param avoid_nodes: nodes of the pool that the remote job must be kept off: lost by earlier attempts, with
         a GPU that the request does not name, or with shared ones.
+    :param node_labels: label -> accepted values: what a node must carry to take the remote job, also one that
+        joins the pool later; empty where nothing is asked of the nodes, or no label tells it, and in every
+        pool but the chosen one.
     :param age_seconds: age of the pool's signals when the decision was made.
     """
 
@@ -57,6 +65,7 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
     free_gpus: int | None = None
     gang_fits: int | None = None
     avoid_nodes: tuple[str, ...] = ()
+    node_labels: dict[str, tuple[str, ...]] = {}
     age_seconds: float | None = None
     source: str | None = None
     notes: tuple[str, ...] = ()
@@ -102,6 +111,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     verdicts: tuple[PoolVerdict, ...]
     chosen: str | None = None
+
+    @property
+    def chosen_pool(self) -> GpuPool | None:
+        """The chosen pool as it was decided on, which may say more than its catalogue entry."""
+        return next((pool for pool in self.pools if pool.name == self.chosen), None)
 
     @property
     def never(self) -> bool:

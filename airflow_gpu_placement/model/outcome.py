@@ -66,6 +66,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     :param pressure: kinds of pressure that it reports, such as ``MemoryPressure``.
     :param rebooted: its boot id is another than when the job came: nothing from before runs there.
     :param architecture: ``amd64`` or ``arm64``; ``None``: not known.
+    :param boot_id: boot id when the job came; empty: not known.
     """
 
     name: str
@@ -80,6 +81,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     pressure: tuple[str, ...] = ()
     rebooted: bool = False
     architecture: str | None = None
+    boot_id: str = ""
 
 
 class CompletionCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     :param completion: what the author's own check says; ``None``: there is no such check.
     :param now: this reader's time, to be compared with times of the API; ``None``: they are not compared.
     :param waited_seconds: how long the job has waited to start; ``None``: counted from its creation.
+    :param unschedulable_seconds: own time for which the scheduler has said that a pod finds no node; 0: it
+        does not say so, or it is not measured.
+    :param create_refusal: why the cluster creates no pod of the job, by its events; empty: nothing says.
     """
 
     job: Job | None
@@ -131,20 +136,27 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     completion: CompletionCheck | None = None
     now: datetime | None = None
     waited_seconds: float | None = None
+    unschedulable_seconds: float = 0.0
+    create_refusal: str = ""
 
 
 class LossPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How long silence is borne, in seconds; the pool's settings.
+    """How long silence and a late start are borne, in seconds; the pool's settings.
 
     :param node_grace_seconds: silence of a node, by the watcher's own clock, after which it counts as lost.
     :param cluster_grace_seconds: silence of a whole cluster after which its jobs count as lost.
     :param node_deletion_is_proof: a deleted Node object proves that the machine is gone (a cloud controller
         deletes it after the machine).
+    :param start_timeout_seconds: how long it may take until every pod of a job has started.
+    :param unschedulable_timeout_seconds: the same once the scheduler says that a pod finds no node; ``None``:
+        no shorter, as in a pool that adds nodes.
     """
 
     node_grace_seconds: float = 120.0
     cluster_grace_seconds: float = 900.0
     node_deletion_is_proof: bool = False
+    start_timeout_seconds: float = 600.0
+    unschedulable_timeout_seconds: float | None = 60.0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -159,6 +171,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     :param over: nothing more will ever be seen of the job, so that an unknown end stays unknown.
     :param hint: what the log or the devices say beside the evidence that decided; empty: nothing.
     :param architecture: processor on which the image does not run; ``None``: that is not the trouble.
+    :param boot_ids: node of ``nodes`` -> its boot id when the job came, as far as it was seen.
     """
 
     kind: OutcomeKind
@@ -175,6 +188,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     over: bool = False
     hint: str = ""
     architecture: str | None = None
+    boot_ids: dict[str, str] = {}
 
     @property
     def final(self) -> bool:

@@ -44,7 +44,8 @@ class DeclaredGpu(msgspec.Struct, frozen=True, kw_only=True):
 
     :param per_node: GPUs of one node; needed only for pools that can be empty.
     :param interconnect: between the GPUs of a node: ``nvlink``, ``nvswitch``, ``pcie``; ``None``: unknown.
-    :param resource_name: extended resource that a pod asks for.
+    :param resource_name: extended resource that a pod asks for; where it is the usual one and no node has it,
+        the one that they have.
     """
 
     model: str | None = None
@@ -145,7 +146,7 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
     :param name: unique in the catalogue.
     :param node_selector: labels of the pool's nodes; also put on the remote job.
     :param tolerations: put on the remote job; a taint that they do not cover makes a node unusable.
-    :param loss: how long silence of a node or of the whole cluster is borne.
+    :param loss: how long silence of a node or of the whole cluster is borne, and a late start.
     :param interruptions_per_gpu_hour: prior of the interruption rate; ``None``: the capacity type's default.
     :param architecture: ``amd64`` or ``arm64``; ``None``: read from the nodes.
     :param execution: path by which remote jobs get there.
@@ -179,3 +180,10 @@ class GpuPool(msgspec.Struct, frozen=True, kw_only=True):
         """
         gpu_taint = Toleration(key=self.gpu.resource_name, operator="Exists", effect="NoSchedule")
         return self.tolerations if gpu_taint in self.tolerations else (*self.tolerations, gpu_taint)
+
+    @property
+    def watch_policy(self) -> LossPolicy:
+        """What a remote job in this pool is watched by: a pool that grows is given time to add a node."""
+        if self.growth.max_nodes is None:
+            return self.loss
+        return msgspec.structs.replace(self.loss, unschedulable_timeout_seconds=None)

@@ -29,6 +29,7 @@ class ReasonCode(StrEnum):
 
     CONNECTION_MISSING = "ConnectionMissing"
     WRONG_CLUSTER = "WrongCluster"
+    CREDENTIALS_REFUSED = "CredentialsRefused"
     ACCESS_FORBIDDEN = "AccessForbidden"
     GPU_MODEL_NOT_OFFERED = "GpuModelNotOffered"
     GPU_MEMORY_TOO_SMALL = "GpuMemoryTooSmall"
@@ -49,6 +50,8 @@ class ReasonCode(StrEnum):
     SIGNALS_TOO_OLD = "SignalsTooOld"
     EXCEEDS_POOL_SIZE = "ExceedsPoolSize"
     EXCLUDED_BY_HISTORY = "ExcludedByHistory"
+    NODES_LOST = "NodesLost"
+    START_TIMED_OUT = "StartTimedOut"
     INSUFFICIENT_FREE_GPUS = "InsufficientFreeGpus"
     GANG_DOES_NOT_FIT = "GangDoesNotFit"
     NODES_NOT_SCHEDULABLE = "NodesNotSchedulable"
@@ -57,8 +60,9 @@ class ReasonCode(StrEnum):
 
 
 TIERS: dict[ReasonCode, Tier] = {
-    ReasonCode.CONNECTION_MISSING: Tier.MISCONFIGURED,
+    ReasonCode.CONNECTION_MISSING: Tier.UNKNOWN,
     ReasonCode.WRONG_CLUSTER: Tier.MISCONFIGURED,
+    ReasonCode.CREDENTIALS_REFUSED: Tier.UNKNOWN,
     ReasonCode.ACCESS_FORBIDDEN: Tier.MISCONFIGURED,
     ReasonCode.GPU_MODEL_NOT_OFFERED: Tier.NEVER,
     ReasonCode.GPU_MEMORY_TOO_SMALL: Tier.NEVER,
@@ -79,13 +83,20 @@ TIERS: dict[ReasonCode, Tier] = {
     ReasonCode.SIGNALS_TOO_OLD: Tier.UNKNOWN,
     ReasonCode.EXCEEDS_POOL_SIZE: Tier.NEVER,
     ReasonCode.EXCLUDED_BY_HISTORY: Tier.NEVER,
+    ReasonCode.NODES_LOST: Tier.NOT_NOW,
+    ReasonCode.START_TIMED_OUT: Tier.NOT_NOW,
     ReasonCode.INSUFFICIENT_FREE_GPUS: Tier.NOT_NOW,
     ReasonCode.GANG_DOES_NOT_FIT: Tier.NOT_NOW,
     ReasonCode.NODES_NOT_SCHEDULABLE: Tier.NOT_NOW,
     ReasonCode.CLUSTER_UNREACHABLE: Tier.UNKNOWN,
     ReasonCode.SIGNALS_MISSING: Tier.UNKNOWN,
 }
-"""The one consequence of each code: misconfigured and never end a pool's chances, the other two may pass."""
+"""The one consequence of each code: misconfigured and never end a pool's chances, the other two may pass.
+
+A connection that is not there and credentials that are not accepted say nothing about the pool, and are
+mended while a task waits: a token is renewed, a secrets store answers again. A right that an account lacks is
+how the cluster was set up.
+"""
 
 
 def verdict_of(code: ReasonCode) -> Verdict:

@@ -40,6 +40,8 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :param free: devices that a new pod could get now; 0 when the node is not usable.
     :param fabric: value of the pool's fabric label; nodes with the same value are on one fabric.
     :param architecture: ``amd64`` or ``arm64``.
+    :param labels: those of its labels that tell its GPUs, its processors and where it is.
+    :param boot: first eight characters of its boot id, which tell two boots apart; empty: not known.
     :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
     :param shares: shares of GPUs that it offers instead.
     :param slices: profile -> slices of GPUs that it offers instead, or beside whole ones.
@@ -57,6 +59,8 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     zone: str | None = None
     fabric: str | None = None
     architecture: str | None = None
+    labels: dict[str, str] = {}
+    boot: str = ""
     whole: bool = True
     shares: int = 0
     slices: dict[str, int] = {}
@@ -98,6 +102,7 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
     :param source: what was read, such as ``nodes and pods of https://10.0.0.1:6443``.
     :param cluster_uid: uid of the ``kube-system`` namespace that answered.
     :param quota: LocalQueue name -> what Kueue would admit there; empty on pools without Kueue.
+    :param gpu_resource: extended resource under which its nodes have GPUs; ``None``: nothing was read.
     :param latency_seconds: time that the cluster took for its first answer.
     """
 
@@ -107,6 +112,7 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
     cluster_uid: str | None = None
     nodes: tuple[NodeCapacity, ...] = ()
     quota: dict[str, QuotaSignals] = {}
+    gpu_resource: str | None = None
     latency_seconds: float | None = None
     gap: SignalGap | None = None
     warnings: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ _TAINT_RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """What one cluster answered, for all of its pools.
 
+    :param nodes: lists, with ``pods``, so that they can be let go of bit by bit.
     :param dra: ``None``: it could not be read, and ``dra_problem`` says why; empty when there is none.
     """
 
@@ -42,8 +43,8 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     observed_at: datetime
     latency_seconds: float
-    nodes: tuple[Node, ...]
-    pods: tuple[Pod, ...]
+    nodes: list[Node]
+    pods: list[Pod]
     dra: DraObjects | None = None
     dra_problem: str | None = None
 
@@ -88,8 +89,8 @@ async def read_state(client: ClusterClient, clock: Callable[[], datetime]) -> Cl
         uid=uid,
         observed_at=observed_at,
         latency_seconds=latency_seconds,
-        nodes=nodes.result()[0],
-        pods=pods.result()[0],
+        nodes=list(nodes.result()[0]),
+        pods=list(pods.result()[0]),
         dra=objects,
         dra_problem=problem,
     )

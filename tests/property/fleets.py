@@ -59,6 +59,7 @@ GPUS = (
     GpuIdentity(model="NEW-CHIP"),
     None,
 )
+PRODUCT_LABEL = "nvidia.com/gpu.product"
 CLOSED = ("cordoned", "not ready (Ready=Unknown)", "taint a=b:NoSchedule")
 REGIONS = ("east", "west")
 NAMES = ("pool-0", "pool-1", "pool-2", "pool-3", "pool-4")
@@ -115,7 +116,7 @@ def _node(pick: Picker) -> NodeCapacity:
     whole = pick.mostly(True, False, one_in=25)
     closed = pick.mostly(None, *CLOSED, one_in=7) if whole else "time-slicing: 8 shares"
     offered = allocatable if whole else 0
-    return NodeCapacity(
+    node = NodeCapacity(
         name="",
         gpu=pick.mostly(GPUS[0], *GPUS[1:], one_in=4),
         capacity=capacity if whole else 0,
@@ -128,6 +129,9 @@ def _node(pick: Picker) -> NodeCapacity:
         whole=whole,
         unusable_because=closed,
     )
+    labels = {PRODUCT_LABEL: node.gpu, "kubernetes.io/arch": node.architecture}
+    told = {key: str(value) for key, value in labels.items() if value is not None}
+    return msgspec.structs.replace(node, labels=pick.mostly(told, {}, one_in=30))
 
 
 def _pool(pick: Picker) -> GpuPool:
@@ -310,6 +314,11 @@ def _history(pick: Picker) -> History:
         losses={name: 1 for name in NAMES if lost[name] != () or pick.mostly(False, True, one_in=4)},
         excluded_pools={name: "ImagePullFailed" for name in NAMES if pick.mostly(False, True, one_in=30)},
         excluded_architectures=pick.mostly({}, {"arm64": "ExecFormatError in pool x"}, one_in=10),
+        start_timeouts={
+            name: NOW - timedelta(seconds=pick.of(30, 599, 601))
+            for name in NAMES
+            if pick.mostly(False, True, one_in=20)
+        },
         since=pick.of(None, NOW - timedelta(hours=1)),
     )
 
@@ -322,7 +331,7 @@ SETTINGS = table(_setting, 300)
 CLAIMS = table(_claims, 60)
 HISTORIES = table(_history, 120)
 GAPS = st.sampled_from(list(GapKind))
-STATES = st.sampled_from(("seen",) * 16 + ("stale", "gap", "gap", "missing"))
+STATES = st.sampled_from(("seen",) * 16 + ("stale", "gap", "gap", "gap", "missing"))
 
 
 @st.composite

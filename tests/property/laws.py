@@ -17,10 +17,10 @@ from airflow_gpu_placement.engine.identity import effective_gpu
 from airflow_gpu_placement.model.money import Egress
 from airflow_gpu_placement.model.pool import Execution, Price
 from airflow_gpu_placement.model.reasons import Verdict
-from tests.property.fleets import Situation, decide
+from tests.property.fleets import PRODUCT_LABEL, Situation, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_gpu_placement.model.decision import PoolVerdict
     from airflow_gpu_placement.model.pool import GpuPool
@@ -220,6 +220,27 @@ def an_excluded_node_is_never_chosen(situation: Situation) -> None:
         assert set(one.avoid_nodes) >= lost_in_cluster_of(situation, pool)
         if not situation.request.network.same_zone and not situation.request.network.same_fabric:
             assert not set(one.avoid_nodes) & {node.name for node in usable}
+
+
+def labels_keep_wrong_nodes_out_and_no_right_one(situation: Situation) -> None:
+    """Let the job onto every node that counts in the chosen pool, and onto no other product, now or later."""
+    for pool, signals, one in fitting(situation)[:1]:
+        right = [node for node in signals.nodes if node.name not in one.avoid_nodes]
+        assert all(_admitted(node.labels, one) for node in right)
+        products = {node.labels.get(PRODUCT_LABEL) for node in right}
+        grows_now = (one.gang_fits or 0) < situation.request.nodes
+        if not right or None in products or grows_now or PRODUCT_LABEL in pool.node_selector:
+            continue
+        lost = lost_in_cluster_of(situation, pool)
+        for node in signals.nodes:
+            other = node.labels.get(PRODUCT_LABEL) not in products and node.name not in lost
+            assert not (other and _admitted(node.labels, one))
+        if situation.request.models:
+            assert not _admitted({PRODUCT_LABEL: "Joined-Later", "kubernetes.io/arch": "amd64"}, one)
+
+
+def _admitted(labels: Mapping[str, str], verdict: PoolVerdict) -> bool:
+    return all(labels.get(key) in values for key, values in verdict.node_labels.items())
 
 
 def terms_add_up_to_the_total(situation: Situation) -> None:

@@ -18,7 +18,7 @@ from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode, Verdict
 from tests.property import laws
 from tests.property.claimed import SCRIPTS, claims_and_pods_are_counted_once
-from tests.property.fleets import Situation, contests, pool_with_signals, situations
+from tests.property.fleets import PRODUCT_LABEL, Situation, contests, pool_with_signals, situations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,8 +111,30 @@ def test_unknown_taken_for_free_is_noticed(
 
 def test_a_forgotten_lost_node_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine without memory."""
-    monkeypatch.setattr(engine, "excluded_nodes", lambda pools, _: {pool.name: frozenset() for pool in pools})
+    monkeypatch.setattr(
+        engine, "excluded_nodes", lambda pools, *_: {pool.name: frozenset() for pool in pools}
+    )
     assert breaks(laws.an_excluded_node_is_never_chosen, situations(least_pools=1))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(lambda _: {}, id="no label is asked for"),
+        pytest.param(
+            lambda view: {
+                PRODUCT_LABEL: tuple(node.labels.get(PRODUCT_LABEL, "") for node in view.nodes[:1])
+            },
+            id="the first node's label is asked for",
+        ),
+    ],
+)
+def test_a_job_that_may_land_on_another_gpu_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, broken: Callable[[PoolView], dict[str, tuple[str, ...]]]
+) -> None:
+    """An engine that leaves the choice of the node to the scheduler, or pins the job to a wrong one."""
+    monkeypatch.setattr(engine, "node_labels", broken)
+    assert breaks(laws.labels_keep_wrong_nodes_out_and_no_right_one, situations(least_pools=1))
 
 
 def test_a_hidden_cost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

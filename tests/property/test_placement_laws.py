@@ -64,6 +64,13 @@ def test_an_excluded_node_is_never_chosen(situation: Situation) -> None:
 
 
 @LAWS
+@given(situations(least_pools=1))
+def test_labels_keep_wrong_nodes_out_and_no_right_one(situation: Situation) -> None:
+    """What the job asks of a node is true of those that were counted, and of no other product."""
+    laws.labels_keep_wrong_nodes_out_and_no_right_one(situation)
+
+
+@LAWS
 @given(st.one_of(situations(least_pools=1), contests()))
 def test_terms_add_up_to_the_total(situation: Situation) -> None:
     """The cost of each pool can be checked by hand."""
@@ -109,7 +116,7 @@ def test_the_situations_are_worth_the_laws() -> None:
     """At least three in ten can be placed, and every reason occurs."""
     decisions: list[Decision] = []
 
-    @settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(situations(least_pools=1))
     def gather(situation: Situation) -> None:
         decisions.append(decide(situation))

@@ -22,8 +22,8 @@ _CODES: dict[GapKind, tuple[ReasonCode, str, str]] = {
         "correct the connection {conn!r}, or cluster_uid of pool {pool}",
     ),
     GapKind.UNAUTHORIZED: (
-        ReasonCode.ACCESS_FORBIDDEN,
-        "access",
+        ReasonCode.CREDENTIALS_REFUSED,
+        "credentials that are accepted",
         "renew the credentials in the connection {conn!r}",
     ),
     GapKind.FORBIDDEN: (

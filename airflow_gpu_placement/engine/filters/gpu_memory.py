@@ -17,7 +17,7 @@ def check(view: PoolView) -> Reason | None:
     if stage is None or stage.passed:
         return None
     least = view.request.min_memory_gb
-    if not view.nodes and view.declared is None:
+    if not view.nodes and (view.declared is None or view.declared.memory_gb is None):
         return undeclared(view, f">= {least:g} GB", "which GPU it has", "gpu.model and gpu.memory_gb")
     gpus = [kind.gpu for kind in stage.candidates]
     sizes = sorted({gpu.memory_gb for gpu in gpus if gpu is not None and gpu.memory_gb is not None})

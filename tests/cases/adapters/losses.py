@@ -15,7 +15,6 @@ from tests.cases.adapters.remote_job import (
     logs_decide,
     loss_policy,
     observation,
-    start_deadline_seconds,
 )
 from tests.cases.adapters.series import last_outcome
 
@@ -83,7 +82,6 @@ def _one_look(facts: Facts) -> Outcome:
     return classify(
         observation(facts),
         loss_policy(facts),
-        start_deadline_seconds=start_deadline_seconds(facts),
         logs_decide=logs_decide(facts),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -97,22 +98,17 @@ def observation(facts: Facts) -> Observation:
 
 
 def loss_policy(facts: Facts) -> LossPolicy:
-    """Read how long silence is borne."""
+    """Read how long silence and a late start are borne; a case that says nothing of a start bears any."""
     known = LossPolicy()
     return LossPolicy(
         node_grace_seconds=by_key(
             facts, {"node_grace_s": float, "grace_s": float}, default=known.node_grace_seconds
         ),
         cluster_grace_seconds=by_key(facts, {"grace_s": float}, default=known.cluster_grace_seconds),
+        start_timeout_seconds=by_key(
+            facts, {"start_deadline_s": float, "waited_s": lambda _: START_DEADLINE_SECONDS}, default=math.inf
+        ),
     )
-
-
-def start_deadline_seconds(facts: Facts) -> float | None:
-    """Read how long a start may take."""
-    deadline: float | None = by_key(
-        facts, {"start_deadline_s": float, "waited_s": lambda _: START_DEADLINE_SECONDS}, default=None
-    )
-    return deadline
 
 
 def logs_decide(facts: Facts) -> bool:

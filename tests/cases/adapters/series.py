@@ -17,7 +17,6 @@ from tests.cases.adapters.remote_job import (
     loss_policy,
     observation,
     seen_pods_of,
-    start_deadline_seconds,
 )
 from tests.cases.adapters.units import Hands, moment
 
@@ -46,7 +45,6 @@ def _look(store: ClusterStore, hands: Hands, facts: Facts) -> Outcome:
     return classify(
         _observed(store, facts),
         loss_policy(facts),
-        start_deadline_seconds=start_deadline_seconds(facts),
         logs_decide=logs_decide(facts),
     )
 

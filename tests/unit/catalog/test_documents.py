@@ -11,6 +11,11 @@ from tests.unit.catalog.catalogues import problems
 if TYPE_CHECKING:
     from pathlib import Path
 
+NO_CONN_ID = (
+    "must be the id of an Airflow connection, such as 'onprem', not {}; connections are kept in Airflow, "
+    "with their secrets (airflow connections add ID ...), and only named here"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "want"),
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
         pytest.param("version: 1", ["pools: is missing; list at least one pool"], id="no pools"),
         pytest.param(
             "version: 1\npools: []",
-            ["pools: must be a list of at least one pool, not a list"],
+            ["pools: must be a list of at least one pool, not an empty list"],
             id="an empty list of pools",
         ),
         pytest.param(
@@ -58,6 +63,20 @@ if TYPE_CHECKING:
                 "cluster (pool 'a')"
             ],
             id="no connection",
+        ),
+        pytest.param(
+            "version: 1\npools: [{name: a, kubernetes_conn_id: 'kubernetes://jo:s3cr3t@10.0.0.1/?token=t0k3n'}]",
+            [f"pools[0].kubernetes_conn_id: {NO_CONN_ID.format('a URL')} (pool 'a')"],
+            id="a connection for its id",
+        ),
+        pytest.param(
+            """version: 1\ndefaults: {kubernetes_conn_id: '{"token": "s3cr3t"}'}\npools: [{name: a}]""",
+            [
+                f"defaults.kubernetes_conn_id: {NO_CONN_ID.format('this text')}",
+                "pools[0].kubernetes_conn_id: is missing; name the Airflow connection of the pool's cluster "
+                "(pool 'a')",
+            ],
+            id="a connection as JSON for its id",
         ),
         pytest.param(
             "version: 1\npools: [{kubernetes_conn_id: c}]",

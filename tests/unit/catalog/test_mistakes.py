@@ -114,6 +114,9 @@ if TYPE_CHECKING:
             id="no label value",
         ),
         pytest.param(
+            {"region": "<REGION>"}, "pools[0].region: <REGION> is still to be filled in", id="a place"
+        ),
+        pytest.param(
             {"namespace": "Train"},
             "pools[0].namespace: 'Train' is not a namespace: up to 63 lower-case letters, digits and '-'",
             id="no namespace",

@@ -43,6 +43,7 @@ NOT_IN_A_SCHEMA = frozenset(
         "one alias of two models",
         "a name twice",
         "no connection",  # the defaults may give it
+        "a place",
     }
 )
 """Mistakes that compare two values or need a table, which the reader tells."""

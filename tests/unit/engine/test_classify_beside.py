@@ -127,7 +127,7 @@ def test_an_admitted_job_that_stays_suspended_is_stuck_after_a_while() -> None:
         observation = seen(
             of=job(suspend=True), workload=stuck, now=datetime(2026, 1, 5, 10, minute, tzinfo=UTC)
         )
-        assert classify(observation, POLICY, start_deadline_seconds=600).kind is kind
+        assert classify(observation, POLICY).kind is kind
 
 
 # The log

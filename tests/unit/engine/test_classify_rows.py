@@ -227,7 +227,7 @@ def test_a_row_of_the_decision_table(
 def test_row_16_a_pod_that_hangs_before_its_start_has_a_deadline() -> None:
     """A sandbox or a mount that fails is told by events only: the time tells."""
     observation = seen(pod(waiting("ContainerCreating"), phase="Pending"), waited_seconds=700.0)
-    outcome = classify(observation, LossPolicy(), start_deadline_seconds=600)
+    outcome = classify(observation, LossPolicy())
     assert (outcome.kind, outcome.cause) == (INFRASTRUCTURE, "StartTimeout")
 
 

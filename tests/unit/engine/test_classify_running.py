@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.classify import classify
-from airflow_gpu_placement.model.kube import JobSpec
+from airflow_gpu_placement.model.kube import JobSpec, Pod
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Observation, OutcomeKind
 from tests.unit.engine.remote_jobs import RUNNING, disrupted, ended, failed, job, pod, seen, waiting
 
@@ -145,11 +145,59 @@ def test_a_start_has_a_deadline(waited_seconds: float | None, kind: OutcomeKind)
         phase="Pending",
         conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
     )
-    outcome = classify(seen(idle, waited_seconds=waited_seconds), POLICY, start_deadline_seconds=600)
+    outcome = classify(seen(idle, waited_seconds=waited_seconds), POLICY)
     assert outcome.kind is kind
     assert outcome.never_started is (kind is INFRASTRUCTURE)
     runs = seen(pod(RUNNING), waited_seconds=waited_seconds)
-    assert classify(runs, POLICY, start_deadline_seconds=600).kind is OutcomeKind.RUNNING
+    assert classify(runs, POLICY).kind is OutcomeKind.RUNNING
+
+
+def nowhere(index: int = 0) -> Pod:
+    """Build a pod that the scheduler finds no node for."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+    return pod(index=index, node="", phase="Pending", conditions=[said])
+
+
+def test_part_of_a_gang_has_not_started() -> None:
+    """It holds GPUs and trains nothing; that a rank has run for a moment is enough."""
+    gang = msgspec.structs.replace(job(), spec=JobSpec(completions=2, parallelism=2))
+    half = classify(seen(pod(RUNNING), nowhere(1), of=gang, waited_seconds=601.0), POLICY)
+    assert (half.kind, half.cause, half.never_started) == (INFRASTRUCTURE, "StartTimeout", True)
+    assert "not every pod of the job has started after 601 s" in half.message
+    assert "pod w-1 finds no node (0/3 nodes)" in half.message
+    whole = seen(pod(RUNNING), pod(RUNNING, index=1), of=gang, waited_seconds=601.0)
+    assert classify(whole, POLICY).kind is OutcomeKind.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("seconds", "limit", "kind"),
+    [
+        pytest.param(59.0, 60.0, OutcomeKind.RUNNING, id="not long enough"),
+        pytest.param(61.0, 60.0, INFRASTRUCTURE, id="too long"),
+        pytest.param(61.0, None, OutcomeKind.RUNNING, id="a pool that grows"),
+    ],
+)
+def test_what_finds_no_node_is_not_waited_for_as_long(
+    seconds: float, limit: float | None, kind: OutcomeKind
+) -> None:
+    """Where no node can be added, the scheduler's word is believed sooner."""
+    policy = LossPolicy(unschedulable_timeout_seconds=limit)
+    observation = seen(nowhere(), waited_seconds=seconds + 1, unschedulable_seconds=seconds)
+    outcome = classify(observation, policy)
+    assert outcome.kind is kind
+    assert ("has found no node for 61 s" in outcome.message) is (kind is INFRASTRUCTURE)
+
+
+def test_a_pod_that_cannot_be_created_is_told_and_not_waited_for_ever() -> None:
+    """The text is that of the cluster's own event."""
+    why = "pods is forbidden: exceeded quota"
+    waits = classify(seen(waited_seconds=20.0, create_refusal=why), POLICY)
+    assert (waits.kind, waits.cause) == (OutcomeKind.RUNNING, "FailedCreate")
+    assert waits.message == f"the cluster creates no pod of the Job: {why}"
+    late = classify(seen(waited_seconds=601.0, create_refusal=why), POLICY)
+    assert late.cause == "StartTimeout"
+    assert why in late.message
+    assert classify(seen(pod(RUNNING), create_refusal=why), POLICY).message == ""
 
 
 def test_an_odd_success_is_told() -> None:

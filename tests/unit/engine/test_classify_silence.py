@@ -30,7 +30,7 @@ def with_node(
 @pytest.mark.parametrize(
     ("observation", "kind", "cause"),
     [
-        pytest.param(with_node(silent_seconds=25), RUN, "", id="two renewals and a half are borne"),
+        pytest.param(with_node(silent_seconds=24), RUN, "", id="two renewals and a bit are borne"),
         pytest.param(with_node(silent_seconds=26), SUSPECTED, "NodeSilent", id="more is suspicious"),
         pytest.param(
             with_node(silent_seconds=3, renew_seconds=1),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from airflow_gpu_placement.engine.gpu_devices import gpu_resource_of
+from airflow_gpu_placement.engine.gpu_devices import gpu_resource_of, with_resource_of
 from airflow_gpu_placement.engine.gpu_wanted import (
     eligible_nodes,
     is_ambiguous,
@@ -15,6 +17,9 @@ from airflow_gpu_placement.engine.gpu_wanted import (
     selector_for,
 )
 from tests.unit.engine.builders import A100_40, H100, kube_node, pool
+
+if TYPE_CHECKING:
+    from airflow_gpu_placement.model.kube import Node
 
 A100_80 = "NVIDIA-A100-SXM4-80GB"
 NODES = [
@@ -97,3 +102,26 @@ def test_memory_is_compared_by_class() -> None:
 def test_the_vendor_s_resource_is_found(more: dict[str, str], want: str) -> None:
     """By what nodes have, not by labels."""
     assert gpu_resource_of([kube_node(capacity="0", more=more)]) == want
+
+
+@pytest.mark.parametrize(
+    ("nodes", "declared", "want"),
+    [
+        pytest.param([kube_node(capacity="0", more={"amd.com/gpu": "8"})], {}, "amd.com/gpu", id="AMD"),
+        pytest.param([kube_node(more={"amd.com/gpu": "8"})], {}, "nvidia.com/gpu", id="both"),
+        pytest.param([], {}, "nvidia.com/gpu", id="no node"),
+        pytest.param(
+            [kube_node()],
+            {"resource_name": "example.com/gpu"},
+            "example.com/gpu",
+            id="the catalogue's own word",
+        ),
+    ],
+)
+def test_a_pool_takes_the_resource_that_its_nodes_have(
+    nodes: list[Node], declared: dict[str, str], want: str
+) -> None:
+    """Where the catalogue does not name another than the usual one; jobs tolerate that resource's taint."""
+    found = with_resource_of(pool(**declared), nodes)
+    assert found.gpu.resource_name == want
+    assert [one.key for one in found.job_tolerations] == [want]

@@ -84,6 +84,14 @@ def test_what_was_seen_is_forgotten_slowly() -> None:
     assert ancient == pytest.approx(0.001)
 
 
+def test_a_job_that_never_started_is_no_interruption() -> None:
+    """It held no GPU: the pool was full, not unsafe."""
+    late = attempt(0.2, outcome=OutcomeKind.INFRASTRUCTURE, cause="StartTimeout")
+    assert learn([], [late], [POOL], now=NOW).interruptions_per_gpu_hour == {}
+    lost = attempt(0.2, outcome=OutcomeKind.INFRASTRUCTURE, cause="NodeLost")
+    assert learn([], [lost, late], [POOL], now=NOW) == learn([], [lost], [POOL], now=NOW)
+
+
 def test_a_pool_that_was_never_used_has_nothing_learnt() -> None:
     """Nor has one whose attempts do not say how many GPUs they had."""
     spot = pool("spot", capacity_type=CapacityType.SPOT)

@@ -147,6 +147,19 @@ def test_what_a_configuration_rules_out() -> None:
     assert (step.exclude_architecture, step.exclude_pool) == (None, True)
 
 
+def test_what_a_second_cluster_lacks_too_is_missing_everywhere() -> None:
+    """Another pool of the same cluster says nothing new."""
+    before = (attempt("a", "SecretMissing", OutcomeKind.CONFIGURATION),)
+    same = Prospects(pool="b", kubernetes_conn_id="c", earlier=before)
+    other = Prospects(pool="b", kubernetes_conn_id="d", earlier=before)
+    assert after(OutcomeKind.CONFIGURATION, "SecretMissing", same).action is NextAction.RETRY_ELSEWHERE
+    step = after(OutcomeKind.CONFIGURATION, "SecretMissing", other)
+    assert (step.action, step.withdraw_first) == (NextAction.FAIL, True)
+    assert "after the same in a" in step.reason
+    step = after(OutcomeKind.CONFIGURATION, "ImagePullDenied", other)
+    assert step.action is NextAction.RETRY_ELSEWHERE
+
+
 @pytest.mark.parametrize(
     ("grade", "want"), [(EndGrade.CONFIRMED, False), (EndGrade.ASSERTED, True), (EndGrade.UNKNOWN, True)]
 )

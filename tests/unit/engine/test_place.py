@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from airflow_gpu_placement.engine.counterfactual import apply_all, counterfactual
 from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import Decision, History
+from airflow_gpu_placement.model.outcome import LossPolicy
 from airflow_gpu_placement.model.reasons import Verdict
 from airflow_gpu_placement.model.request import GpuRequest
 from airflow_gpu_placement.model.signals import GapKind
@@ -105,9 +109,9 @@ def test_a_pool_is_refused_for_what_it_lacks(request_: GpuRequest, nodes: list[A
 @pytest.mark.parametrize(
     ("gap", "want", "never"),
     [
-        pytest.param(GapKind.CONNECTION_MISSING, "ConnectionMissing", True, id="no connection"),
+        pytest.param(GapKind.CONNECTION_MISSING, "ConnectionMissing", False, id="no connection"),
         pytest.param(GapKind.WRONG_CLUSTER, "WrongCluster", True, id="another cluster"),
-        pytest.param(GapKind.UNAUTHORIZED, "AccessForbidden", True, id="unknown there"),
+        pytest.param(GapKind.UNAUTHORIZED, "CredentialsRefused", False, id="unknown there"),
         pytest.param(GapKind.FORBIDDEN, "AccessForbidden", True, id="not allowed there"),
         pytest.param(GapKind.UNREACHABLE, "ClusterUnreachable", False, id="no answer"),
         pytest.param(GapKind.TIMEOUT, "ClusterUnreachable", False, id="no answer in time"),
@@ -133,6 +137,36 @@ def test_a_declared_model_speaks_while_the_cluster_is_silent() -> None:
     decision = decide(ONE, [pool(model="L4")], signals("p", gap=GapKind.UNREACHABLE))
     assert codes(decision) == ["GpuModelNotOffered", "ClusterUnreachable"]
     assert decision.never
+
+
+@pytest.mark.parametrize(
+    "need",
+    [
+        pytest.param({"min_memory_gb": 80}, id="memory"),
+        pytest.param({"models": ("A100-80GB",)}, id="memory, by the name of the model"),
+        pytest.param({"models": ("H100", "A100-80GB")}, id="one of several models"),
+        pytest.param({"form_factors": ("SXM",)}, id="form factor"),
+        pytest.param({"interconnect": "nvlink"}, id="interconnect"),
+        pytest.param({"architecture": "amd64"}, id="processors"),
+    ],
+)
+def test_what_nothing_tells_is_no_no(need: dict[str, Any]) -> None:
+    """A declared A100 may have what is asked for: as long as its cluster is silent nobody knows."""
+    silent = decide(GpuRequest(**need), [pool(model="A100")], signals("p", gap=GapKind.UNREACHABLE))
+    assert codes(silent) == ["ClusterUnreachable"]
+    assert not silent.never
+    empty = decide(GpuRequest(**need), [pool(model="A100", per_node=8, max_nodes=2)], signals("p"))
+    assert codes(empty) == ["SignalsMissing"]
+    for decision in (silent, empty):
+        assert codes(apply_all(decision, "p", counterfactual(decision, "p"))) == []
+
+
+def test_a_model_that_is_declared_otherwise_is_a_no() -> None:
+    """Only what is unknown may still turn out right."""
+    for gpu, asked in (({"model": "A100", "memory_gb": 40}, "A100-80GB"), ({"model": "A100"}, "H100")):
+        decision = decide(GpuRequest(models=(asked,)), [pool(**gpu)], signals("p", gap=GapKind.UNREACHABLE))
+        assert codes(decision) == ["GpuModelNotOffered", "ClusterUnreachable"]
+        assert decision.never
 
 
 def test_an_unknown_model_is_told_with_the_offer_and_the_nearest_name() -> None:
@@ -216,18 +250,44 @@ def test_a_pool_that_grows_counts_what_it_can_become(
 
 
 def test_a_lost_node_is_not_used_again() -> None:
-    """Without the lost node the gang must wait for another; alone it is never."""
+    """Without the lost node the job must wait for another, or for that one to be booted anew."""
     lost = History(lost_nodes={"p": ("a",)}, losses={"p": 1})
-    assert codes(one_pool(ONE, seen("a"), history=lost)) == ["ExcludedByHistory", "NodesNotSchedulable"]
+    assert codes(one_pool(ONE, seen("a"), history=lost)) == ["NodesLost", "NodesNotSchedulable"]
     decision = one_pool(ONE, seen("a"), seen("b"), history=lost)
     assert decision.chosen == "p"
     assert verdict_of(decision).free_gpus == 8
     assert verdict_of(decision).avoid_nodes == ("a",)
     assert codes(one_pool(ONE, seen("a"), seen("b", used=1), history=lost)) == ["InsufficientFreeGpus"]
     assert codes(one_pool(GANG, seen("a"), seen("b"), history=lost)) == [
-        "ExcludedByHistory",
+        "NodesLost",
         "InsufficientFreeGpus",
     ]
+    assert verdict_of(one_pool(ONE, seen("a"), history=lost)).verdict is Verdict.UNSCHEDULABLE
+
+
+def test_a_lost_node_that_was_booted_anew_counts_again() -> None:
+    """Nothing from before runs there; without a boot id on either side nobody knows."""
+    lost = History(lost_nodes={"p": ("a",)}, lost_boots={"p": {"a": "11111111-2222"}}, losses={"p": 1})
+    again = msgspec.structs.replace(seen("a"), boot="33333333")
+    same = msgspec.structs.replace(seen("a"), boot="11111111")
+    assert one_pool(ONE, again, history=lost).chosen == "p"
+    assert verdict_of(one_pool(ONE, again, history=lost)).avoid_nodes == ()
+    assert codes(one_pool(ONE, same, history=lost))[0] == "NodesLost"
+    assert codes(one_pool(ONE, seen("a"), history=lost))[0] == "NodesLost"
+    unknown = msgspec.structs.replace(lost, lost_boots={})
+    assert codes(one_pool(ONE, again, history=unknown))[0] == "NodesLost"
+
+
+def test_a_pool_in_which_a_start_was_missed_rests() -> None:
+    """It waits, as long as a start may take there; then it is tried again."""
+    for seconds, want in ((1, ["StartTimedOut"]), (599, ["StartTimedOut"]), (601, [])):
+        missed = History(start_timeouts={"p": NOW - timedelta(seconds=seconds)}, losses={"p": 1})
+        assert codes(one_pool(ONE, seen("a"), history=missed)) == want
+    missed = History(start_timeouts={"p": NOW - timedelta(seconds=30)})
+    hasty = LossPolicy(start_timeout_seconds=2.0)
+    decision = one_pool(ONE, seen("a"), history=missed, loss=hasty)
+    assert codes(decision) == ["StartTimedOut"]
+    assert verdict_of(decision).verdict is Verdict.UNSCHEDULABLE
 
 
 def test_a_node_lost_in_one_pool_is_lost_for_every_pool_of_its_cluster() -> None:
@@ -236,7 +296,7 @@ def test_a_node_lost_in_one_pool_is_lost_for_every_pool_of_its_cluster() -> None
     pools = [pool("p"), pool("q"), pool("elsewhere", conn="other")]
     observed = [signals(one.name, seen("a")) for one in pools]
     decision = decide(ONE, pools, *observed, history=lost)
-    assert codes(decision, "q")[0] == "ExcludedByHistory"
+    assert codes(decision, "q")[0] == "NodesLost"
     assert decision.chosen == "elsewhere"
 
 
