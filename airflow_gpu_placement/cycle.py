@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.gpu_devices import with_resource
 from airflow_gpu_placement.engine.own_models import recognise_all
 from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import Setting
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.catalog import Catalog
     from airflow_gpu_placement.clusters.connect import OpenCluster
     from airflow_gpu_placement.model.decision import Decision, History
+    from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.request import GpuRequest
+    from airflow_gpu_placement.model.signals import PoolSignals
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +52,10 @@ async def decide(
     collected = time.monotonic()
     # 2. Name the GPU models that the catalogue adds.
     snapshot = recognise_all(snapshot, catalog.gpu_models)
-    # 3. Filter, cost and order on this snapshot alone.
+    # 3. Filter, cost and order on this snapshot alone; GPUs are asked for by the name that the nodes have.
     decision = place(
         request,
-        catalog.pools,
+        [_with_seen_resource(pool, snapshot.pools[pool.name]) for pool in catalog.pools],
         snapshot,
         history,
         setting=setting or Setting(),
@@ -67,3 +70,7 @@ async def decide(
         time.monotonic() - collected,
     )
     return decision
+
+
+def _with_seen_resource(pool: GpuPool, signals: PoolSignals) -> GpuPool:
+    return pool if signals.gpu_resource is None else with_resource(pool, signals.gpu_resource)

@@ -44,6 +44,14 @@ _CONFIG: dict[str, Any] = {
                 "example": None,
                 "default": "30",
             },
+            "installation": {
+                "description": "Name of this Airflow among several that place jobs on the same clusters. "
+                "It is put as a label on every remote job; jobs of other installations are never touched.",
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "prod-eu",
+                "default": "",
+            },
         },
     }
 }
@@ -62,7 +70,7 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {
                 "integration-name": name,
-                "python-modules": [f"{package}.triggers.remote_job", f"{package}.triggers.pause"],
+                "python-modules": [f"{package}.triggers.{one}" for one in ("remote_job", "pause", "proof")],
             }
         ],
         "cli": [f"{package}.cli.definition.get_gpu_placement_commands"],

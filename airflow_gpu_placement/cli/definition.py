@@ -120,6 +120,22 @@ ARG_NAMESPACE = _arg(
     default="default",
 )
 ARG_OUT = _arg("--out", help="File to write; it must not exist (default: standard output)", metavar="FILE")
+ARG_DELETE = _arg("--delete", help="Withdraw what was found (default: only tell)", action="store_true")
+ARG_MIN_AGE = _arg(
+    "--min-age-minutes",
+    help="Leave younger jobs alone (default: 10)",
+    metavar="MINUTES",
+    type=float,
+    default=10.0,
+)
+ARG_UNKNOWN_RUNS = _arg(
+    "--unknown-runs",
+    help="Also take jobs that nothing here proves to be ours; only where no other Airflow uses the clusters",
+    action="store_true",
+)
+ARG_ALL = _arg(
+    "--all", help="Also list jobs that are wanted, have ended or are being deleted", action="store_true"
+)
 ARG_DAGS = _arg(
     "--dags",
     help="Also parse the DAGs and look at the tasks that ask for GPUs",
@@ -194,6 +210,27 @@ def _commands() -> tuple[ActionCommand, ...]:
             epilog="exit code: 0 nothing found, 1 something found, 3 error",
             func=lazy_load_command(f"{_PACKAGE}.doctor.command.doctor_command"),
             args=(ARG_DAGS, ARG_BUNDLE_NAME, ARG_CATALOG, ARG_DEADLINE, ARG_OUTPUT, ARG_VERBOSE),
+        ),
+        ActionCommand(
+            name="reap",
+            help="Look for remote jobs that no task waits for any more, and withdraw them",
+            description=(
+                "Compare the remote jobs on all clusters of the catalogue with Airflow's metadata database. "
+                "A job whose task has ended, is gone or has begun another try was left behind. It is only "
+                "told unless --delete is given."
+            ),
+            epilog="exit code: 0 nothing left to do, 1 found something and told it, 3 error",
+            func=lazy_load_command(f"{_PACKAGE}.reap.reap_command"),
+            args=(
+                ARG_DELETE,
+                ARG_MIN_AGE,
+                ARG_UNKNOWN_RUNS,
+                ARG_ALL,
+                ARG_CATALOG,
+                ARG_DEADLINE,
+                ARG_OUTPUT,
+                ARG_VERBOSE,
+            ),
         ),
     )
 

@@ -50,7 +50,7 @@ async def _read(args: argparse.Namespace, open_cluster: OpenCluster) -> tuple[Di
     cluster = ClusterRef(
         kubernetes_conn_id=args.conn_id, context=args.context, uid=state.uid, namespace=args.namespace
     )
-    found = discover(SeenNodes(state.nodes, state.dra or DraObjects()), cluster)
+    found = discover(SeenNodes(tuple(state.nodes), state.dra or DraObjects()), cluster)
     return found, catalogue_yaml(found, server=state.server, at=state.observed_at)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,28 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _LEGACY_PREFIX = "extra__kubernetes__"
 
 
-async def open_on_worker(conn_id: str, context: str | None) -> ClusterClient:
-    """Open a cluster from a task process; the connection is read again at every call.
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ClusterAccess:
+    """Credentials of one cluster, read from its connection; Airflow is not asked for them again.
+
+    :param config: a kubeconfig; it holds secrets and is never shown.
+    """
+
+    config: Mapping[str, Any]
+    context: str | None
+
+    async def open(self) -> ClusterClient:
+        """Return a client of its own for the event loop that runs now.
+
+        :raises ConnectionMissing: the kubeconfig says nothing usable.
+        """
+        from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
+
+        return await client_from_kubeconfig(self.config, self.context)
+
+
+async def access_on_worker(conn_id: str, context: str | None) -> ClusterAccess:
+    """Read the credentials of a cluster in a task process; the connection is read again at every call.
 
     :param conn_id: Airflow connection of the type Kubernetes.
     :param context: kubeconfig context; ``None``: the connection's own choice.
@@ -41,24 +62,27 @@ async def open_on_worker(conn_id: str, context: str | None) -> ClusterClient:
         connection = await asyncio.to_thread(BaseHook.get_connection, conn_id)
     except AirflowNotFoundException as error:
         raise _missing(conn_id) from error
-    return await _open(connection, conn_id, context)
+    return _access(connection, conn_id, context)
+
+
+async def open_on_worker(conn_id: str, context: str | None) -> ClusterClient:
+    """Open a cluster from a task process; otherwise as :func:`access_on_worker`."""
+    return await (await access_on_worker(conn_id, context)).open()
 
 
 async def open_on_triggerer(conn_id: str, context: str | None) -> ClusterClient:
-    """Open a cluster from the triggerer's event loop; otherwise as :func:`open_on_worker`."""
+    """Open a cluster from the triggerer's event loop; otherwise as :func:`access_on_worker`."""
     try:
         connection = await BaseHook.aget_connection(conn_id)
     except AirflowNotFoundException as error:
         raise _missing(conn_id) from error
-    return await _open(connection, conn_id, context)
+    return await _access(connection, conn_id, context).open()
 
 
-async def _open(connection: Connection, conn_id: str, context: str | None) -> ClusterClient:
-    from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
-
+def _access(connection: Connection, conn_id: str, context: str | None) -> ClusterAccess:
     extra = connection.extra_dejson
     config = kubeconfig_from_extra(extra, conn_id)
-    return await client_from_kubeconfig(config, context or _field(extra, "cluster_context"))
+    return ClusterAccess(config=config, context=context or _field(extra, "cluster_context"))
 
 
 def kubeconfig_from_extra(extra: Mapping[str, Any], conn_id: str) -> dict[str, Any]:

@@ -51,11 +51,11 @@ def as_json(value: Any) -> Any:
 
 
 def remember(record: TaskRecord, attempt: AttemptRecord) -> TaskRecord:
-    """Add an attempt or replace what is known of it; the oldest are forgotten beyond 32.
+    """Add a launch or replace what is known of it; the oldest are forgotten beyond 32.
 
     :return: a new record, whose last fence is at least the attempt's.
     """
-    others = tuple(known for known in record.attempts if known.attempt_id != attempt.attempt_id)
+    others = tuple(known for known in record.attempts if not known.is_same_launch(attempt))
     return msgspec.structs.replace(
         record,
         attempts=(*others, attempt)[-MAX_ATTEMPTS:],
@@ -64,5 +64,6 @@ def remember(record: TaskRecord, attempt: AttemptRecord) -> TaskRecord:
 
 
 def recall(record: TaskRecord, attempt_id: str) -> AttemptRecord | None:
-    """Find an attempt by its id."""
-    return next((known for known in record.attempts if known.attempt_id == attempt_id), None)
+    """Find the latest launch of an attempt by its id."""
+    launches = [known for known in record.attempts if known.attempt_id == attempt_id]
+    return max(launches, key=lambda known: known.move, default=None)

@@ -9,7 +9,12 @@ import msgspec
 
 from airflow_gpu_placement.launch.job import jobs_path
 from airflow_gpu_placement.launch.manifest import JOB_NAME_LABEL
-from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL, FENCE_LABEL, LOGICAL_TASK_LABEL
+from airflow_gpu_placement.model.attempt import (
+    ATTEMPT_LABEL,
+    FENCE_LABEL,
+    INSTALLATION_LABEL,
+    LOGICAL_TASK_LABEL,
+)
 from airflow_gpu_placement.model.kube import Job, ObjectMeta, Pod
 
 if TYPE_CHECKING:
@@ -23,6 +28,7 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
 
     :param uid: of the Job, also when only its pods are left.
     :param exists: the Job object is there; ``False``: only pods of it are.
+    :param installation: name of the Airflow that launched it; ``None``: it has none.
     """
 
     namespace: str
@@ -31,6 +37,7 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     fence: int
     exists: bool = True
+    installation: str | None = None
 
 
 async def find(client: ClusterClient, namespace: str, logical_hash: str) -> tuple[RemoteJob, ...]:
@@ -70,4 +77,5 @@ def _remote(metadata: ObjectMeta, name: str, uid: str, *, exists: bool = True) -
         attempt_id=metadata.labels.get(ATTEMPT_LABEL, ""),
         fence=int(fence) if fence.isdecimal() else 0,
         exists=exists,
+        installation=metadata.labels.get(INSTALLATION_LABEL),
     )

@@ -13,6 +13,7 @@ from airflow_gpu_placement.model.attempt import (
     ATTEMPT_LABEL,
     FENCE_LABEL,
     IDENTITY_ANNOTATION,
+    INSTALLATION_LABEL,
     LOGICAL_TASK_LABEL,
     MANAGED_LABEL,
     POOL_LABEL,
@@ -63,6 +64,8 @@ def _job(spec: LaunchSpec) -> dict[str, Any]:
     }
     if spec.nodes > 1:
         body["completionMode"] = "Indexed"
+    if spec.active_deadline_seconds is not None:
+        body["activeDeadlineSeconds"] = spec.active_deadline_seconds
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -101,10 +104,13 @@ def _identity(spec: LaunchSpec) -> dict[str, Any]:
         "try_number": attempt.try_number,
         "attempt_id": attempt.attempt_id,
         "fence": attempt.fence,
+        "move": attempt.move,
         "pool": spec.pool.name,
     }
+    named = {} if attempt.installation is None else {INSTALLATION_LABEL: attempt.installation}
     return {
         "labels": {
+            **named,
             MANAGED_LABEL: "true",
             LOGICAL_TASK_LABEL: task.hash,
             ATTEMPT_LABEL: label_value(attempt.attempt_id),
@@ -120,7 +126,7 @@ def _pod(spec: LaunchSpec) -> dict[str, Any]:
     optional: dict[str, Any] = {
         "nodeSelector": dict(spec.pool.node_selector),
         "tolerations": msgspec.to_builtins(spec.pool.job_tolerations),
-        "affinity": _without(spec.excluded_nodes),
+        "affinity": _affinity(spec),
         "volumes": list(spec.volumes),
         "subdomain": spec.attempt.job_name if spec.nodes > 1 else None,
     }
@@ -144,10 +150,18 @@ def _container(spec: LaunchSpec) -> dict[str, Any]:
     return container | {key: value for key, value in optional.items() if value}
 
 
-def _without(nodes: tuple[str, ...]) -> dict[str, Any] | None:
-    if not nodes:
+def _affinity(spec: LaunchSpec) -> dict[str, Any] | None:
+    """Keep the pods on the right nodes by their labels, and off single nodes by name; all must hold."""
+    labels = [
+        {"key": key, "operator": "In", "values": list(values)} for key, values in spec.node_labels.items()
+    ]
+    # A field requirement takes one value only, so each node gets its own.
+    names = [
+        {"key": "metadata.name", "operator": "NotIn", "values": [name]}
+        for name in sorted(set(spec.excluded_nodes))
+    ]
+    term = {"matchExpressions": labels, "matchFields": names}
+    if not labels and not names:
         return None
-    # A field requirement takes one value only, so each node gets its own; all must hold.
-    fields = [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in sorted(set(nodes))]
-    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    required = {"nodeSelectorTerms": [{key: value for key, value in term.items() if value}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

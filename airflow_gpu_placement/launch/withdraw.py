@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -20,9 +21,11 @@ from airflow_gpu_placement.model.kube import Job, Node, Pod
 from airflow_gpu_placement.model.outcome import EndGrade
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_gpu_placement.clusters.client import ClusterClient
 
-__all__ = ["find", "withdraw"]
+__all__ = ["find", "has_succeeded", "withdraw"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ async def withdraw(
     job_uid: str | None,
     node_deletion_is_proof: bool,
     timeout_seconds: float,
+    boot_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> EndGrade:
     """Delete a remote job with its pods and wait until its end is proven, or the time is over.
 
@@ -49,10 +53,11 @@ async def withdraw(
     :param job_uid: ``None``: not known; whatever job has the name is meant.
     :param node_deletion_is_proof: a setting of the pool.
     :param timeout_seconds: a pod on a healthy node may take its termination grace (30 s) to end.
+    :param boot_ids: node -> its boot id while the job ran: one that was booted anew runs nothing of it.
     :raises ClusterError: the API refuses, as in ``Forbidden``. When it does not answer, the grade is
         ``unknown``.
     """
-    withdrawal = _Withdrawal(client, namespace, job_name, job_uid, node_deletion_is_proof)
+    withdrawal = _Withdrawal(client, namespace, job_name, job_uid, node_deletion_is_proof, boot_ids)
     watcher: asyncio.Task[None] | None = None
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -68,6 +73,16 @@ async def withdraw(
     return withdrawal.grade()
 
 
+async def has_succeeded(client: ClusterClient, namespace: str, job_name: str, job_uid: str) -> bool:
+    """Whether a job is there and complete: nothing of it runs, and it may be kept to be looked at."""
+    try:
+        job = await client.get_as(jobs_path(namespace, job_name), Job)
+    except NotFound:
+        return False
+    complete = any(one.type == "Complete" and one.status == "True" for one in job.status.conditions)
+    return complete and job.metadata.uid == job_uid
+
+
 class _Withdrawal:
     """One job on its way out: what was seen of its pods, and of the nodes of those that have not ended."""
 
@@ -78,6 +93,7 @@ class _Withdrawal:
         job_name: str,
         job_uid: str | None,
         node_deletion_is_proof: bool,
+        boot_ids: Mapping[str, str],
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -85,6 +101,7 @@ class _Withdrawal:
         self._job_name = job_name
         self._job_uid = job_uid
         self._node_deletion_is_proof = node_deletion_is_proof
+        self._boot_ids = boot_ids
         self._selector: dict[str, str] = {}
         self._version = ""
         self._pods: dict[str, Pod] = {}
@@ -167,7 +184,7 @@ class _Withdrawal:
 
     def grade(self) -> EndGrade:
         """Return the proof for the whole job: that of its worst pod."""
-        if not self._begun or self._unseen:
+        if not self._begun or (self._unseen and not self._all_booted_anew()):
             return EndGrade.UNKNOWN
         return worst(self._grade_of(uid) for uid in self._pods)
 
@@ -175,10 +192,21 @@ class _Withdrawal:
         pod, node = self._pods[uid], self._nodes.get(self._pods[uid].spec.node_name)
         if reported_ended(pod) or (uid in self._vanished and vanished_ended(pod, node)):
             return EndGrade.CONFIRMED
+        if self._booted_anew(pod.spec.node_name):
+            return EndGrade.CONFIRMED
         known = pod.spec.node_name in self._nodes
         if known and asserted(node, node_deletion_is_proof=self._node_deletion_is_proof):
             return EndGrade.ASSERTED
         return EndGrade.UNKNOWN
+
+    def _booted_anew(self, name: str) -> bool:
+        node, before = self._nodes.get(name), self._boot_ids.get(name)
+        now = "" if node is None else node.status.node_info.boot_id
+        return bool(before and now) and now != before
+
+    def _all_booted_anew(self) -> bool:
+        """Whether every node that was lost is up again: what was not seen to end was there."""
+        return bool(self._boot_ids) and all(map(self._booted_anew, self._boot_ids))
 
     def _is_settled(self, uid: str) -> bool:
         return uid in self._vanished or self._grade_of(uid) is not EndGrade.UNKNOWN
@@ -190,13 +218,21 @@ class _Withdrawal:
         return await self._job() is None
 
     async def _look_at_nodes(self) -> None:
-        for uid, pod in self._pods.items():
-            name = pod.spec.node_name
-            if name and not reported_ended(pod) and (uid not in self._vanished or name not in self._nodes):
-                try:
-                    self._nodes[name] = await self._client.get_as(f"/api/v1/nodes/{quote(name)}", Node)
-                except NotFound:
-                    self._nodes[name] = None
+        names = {
+            pod.spec.node_name
+            for uid, pod in self._pods.items()
+            if not reported_ended(pod)
+            and (uid not in self._vanished or pod.spec.node_name not in self._nodes)
+        }
+        for name in sorted(names | (self._boot_ids.keys() if self._unseen else set())):
+            if name:
+                await self._look_at_node(name)
+
+    async def _look_at_node(self, name: str) -> None:
+        try:
+            self._nodes[name] = await self._client.get_as(f"/api/v1/nodes/{quote(name)}", Node)
+        except NotFound:
+            self._nodes[name] = None
 
     async def _job(self) -> Job | None:
         """Return the job; ``None`` also when another one has taken its name."""

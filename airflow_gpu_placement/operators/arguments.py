@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
 
 RESUME_MODES = ("auto", "always", "never")
+REPLACE = "replace"
+WAIT = "wait"
+"""Of ``on_unreachable``: nothing is launched before a node has reported the end of what ran before."""
 
 
 def check_arguments(operator: GpuTrainingJobOperator) -> None:
@@ -32,6 +35,8 @@ def check_arguments(operator: GpuTrainingJobOperator) -> None:
     ]
     if operator.resume not in RESUME_MODES:
         problems.append(f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}")
+    if operator.on_unreachable not in {REPLACE, WAIT}:
+        problems.append(f"on_unreachable: {operator.on_unreachable!r} is neither {REPLACE} nor {WAIT}")
     if problems:
         raise RequestError("\n".join(problems))
 

@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import logging
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferralError, TaskDeferralTimeout
 
 from airflow_gpu_placement.catalog import DEFAULT_PROFILE
 from airflow_gpu_placement.exceptions import GpuPlacementError, PlacementTimeout
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, recall
+from airflow_gpu_placement.model.attempt import AttemptPhase
 from airflow_gpu_placement.model.outcome import Outcome
-from airflow_gpu_placement.operators.placing import Launched, Placing, Waiting
-from airflow_gpu_placement.operators.settling import result_of, settle
-from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, withdraw_attempt
+from airflow_gpu_placement.operators.arguments import REPLACE
+from airflow_gpu_placement.operators.cancelling import Cancelling
+from airflow_gpu_placement.operators.deadlines import (
+    backstop,
+    execution_deadline,
+    next_look,
+    placement_deadline,
+)
+from airflow_gpu_placement.operators.launching import watch_arguments
+from airflow_gpu_placement.operators.marking import mark
+from airflow_gpu_placement.operators.placing import Launched, Placing, Unproven, Waiting
+from airflow_gpu_placement.operators.settling import (
+    leave,
+    may_move,
+    note_proof,
+    result_of,
+    run_out_of_time,
+    settle,
+    watch_again,
+)
 from airflow_gpu_placement.policies.retry import GpuRetryPolicy
 from airflow_gpu_placement.settings import load_settings
 from airflow_gpu_placement.triggers.pause import PauseTrigger
+from airflow_gpu_placement.triggers.proof import ProofTrigger
 from airflow_gpu_placement.triggers.remote_job import RemoteJobTrigger
 
 if TYPE_CHECKING:
@@ -33,7 +53,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.attempt import AttemptRecord
     from airflow_gpu_placement.model.request import GpuRequest
 
-_KILL_TIMEOUT_SECONDS = 20.0
+log = logging.getLogger(__name__)
 
 
 class GpuTrainingJobOperator(BaseOperator):
@@ -41,7 +61,11 @@ class GpuTrainingJobOperator(BaseOperator):
 
     The task returns what the training program wrote to ``GPU_PLACEMENT_RESULT_PATH`` (JSON, at most 4096
     bytes). A failure of the training code fails the task at once; the loss of a node is retried elsewhere at
-    once, at most ``retries`` times, from the newest checkpoint.
+    once, at most ``retries`` times, from the newest checkpoint. A job whose pods do not all start in the time
+    that the pool allows is placed elsewhere in the same try, up to three times.
+
+    ``execution_timeout`` counts from the start of the try over everything: waiting for a pool, for pods, and
+    training. When it is over, the remote job is withdrawn and the try fails as Airflow's time-outs do.
 
     :param image: container image of the training program. (templated)
     :param command: the container's command. (templated)
@@ -59,7 +83,11 @@ class GpuTrainingJobOperator(BaseOperator):
     :param volume_mounts: mounts of the container in Kubernetes form. (templated)
     :param resume: ``auto``: tries of one run resume from their newest checkpoint, and a task that is cleared
         after a success starts anew; ``always``: even then it resumes; ``never``: every try starts anew.
-    :param placement_timeout: how long the task waits for a pool that can take the job; default 24 hours.
+    :param placement_timeout: how long a try may wait for a pool that can take the job, counted from its
+        start; default 24 hours.
+    :param on_unreachable: what follows when a remote job is lost and no node has reported its end:
+        ``replace`` (default): the next try starts all the same, since it writes only into its own checkpoint
+        folder; ``wait``: nothing is launched before the end of every earlier remote job is confirmed.
     :param ttl_seconds_after_finished: how long the cluster keeps a finished remote job, in seconds; default a
         day.
     :param deferrable: wait in the triggerer, without a worker slot; default true.
@@ -93,6 +121,7 @@ class GpuTrainingJobOperator(BaseOperator):
         volume_mounts: Sequence[Mapping[str, Any]] = (),
         resume: str = "auto",
         placement_timeout: timedelta = timedelta(hours=24),
+        on_unreachable: str = REPLACE,
         ttl_seconds_after_finished: int = 86_400,
         deferrable: bool = True,
         retries: int = 5,
@@ -111,96 +140,158 @@ class GpuTrainingJobOperator(BaseOperator):
         self.volume_mounts = volume_mounts
         self.resume = resume
         self.placement_timeout = placement_timeout
+        self.on_unreachable = on_unreachable
         self.ttl_seconds_after_finished = ttl_seconds_after_finished
         self.deferrable = deferrable
-        self._launched: AttemptRecord | None = None
+        self.cancelling = Cancelling()
 
     def execute(self, context: Context) -> Any:
         """Place the job and wait for its end."""
         if not self.retries:
             self.log.warning("retries=0: when the job is lost with its node it will not be placed again")
-        Placing.of(self, context, load_settings()).announce()
-        return self._place(context)
+        with self.cancelling.at_work():
+            Placing.of(self, context, load_settings()).announce()
+            return self._place(context)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Take the task up again after a deferral, also after one that failed."""
+        with self.cancelling.at_work():
+            try:
+                return super().resume_execution(next_method, next_kwargs, context)
+            except TaskDeferralTimeout:
+                self._run_out_of_time(context)
+            except TaskDeferralError as error:
+                return self._after_failed_deferral(context, str(error))
 
     def place_again(self, context: Context, event: dict[str, Any] | None = None) -> Any:  # noqa: ARG002 - interface
         """Decide again after a pause in which nothing fitted."""
         return self._place(context)
 
+    def place_proven(self, context: Context, event: dict[str, Any] | None = None) -> Any:
+        """Decide again after the end of an earlier remote job was waited for.
+
+        :param event: what :class:`ProofTrigger` found.
+        """
+        note_proof(TaskStateMemory(context["task_state_store"]), event or {})
+        return self._place(context)
+
     def execute_complete(self, context: Context, event: dict[str, Any] | None = None) -> Any:
-        """Take up the task when its remote job has ended.
+        """Take up the task when its remote job has ended, its time is over, or its watch broke.
 
         :param event: what :class:`RemoteJobTrigger` saw.
         :raises RemoteJobError: the job ended without success.
+        :raises AirflowTaskTimeout: ``execution_timeout`` is over.
         """
-        if event is None or event.get("kind") != "ended":
-            self._withdraw_unwatched(context)
-            raise GpuPlacementError(
-                f"the remote job is withdrawn, as its watch brought no outcome: {event!r}"
-            )
-        return self._end(context, msgspec.convert(event["outcome"], Outcome))
-
-    def _withdraw_unwatched(self, context: Context) -> None:
-        """Leave nothing running that nobody watches; the next try starts from the newest checkpoint."""
-        memory = TaskStateMemory(context["task_state_store"])
-        known = recall(memory.read(), str(context["ti"].id))
-        if known is not None:
-            asyncio.run(
-                withdraw_attempt(known, pool=None, open_cluster=open_on_worker, timeout_seconds=LOOK_SECONDS)
-            )
+        kind = None if event is None else event.get("kind")
+        if event is not None and kind == "ended":
+            return self._end(context, msgspec.convert(event["outcome"], Outcome))
+        if kind == "deadline":
+            self._run_out_of_time(context)
+        return self._after_failed_deferral(context, str((event or {}).get("message", event)))
 
     def on_kill(self) -> None:
-        """Withdraw the remote job when the task is killed while a worker waits for it."""
-        launched = self._launched
-        if launched is None:
-            return
-        withdrawal = threading.Thread(
-            target=lambda: asyncio.run(
-                withdraw_attempt(launched, pool=None, open_cluster=open_on_worker, timeout_seconds=1.0)
-            ),
-            name="withdraw",
-        )
-        withdrawal.start()
-        withdrawal.join(_KILL_TIMEOUT_SECONDS)
+        """Withdraw the remote job when Airflow ends the task while a worker runs it."""
+        self.cancelling.on_kill()
 
     def _place(self, context: Context) -> Any:
         while True:
+            deadline = execution_deadline(self, context["ti"])
+            if deadline is not None and datetime.now(UTC) >= deadline:
+                self._run_out_of_time(context)
             settings = load_settings()
             # Read anew each time: the platform team may have changed the catalogue meanwhile.
             step = asyncio.run(Placing.of(self, context, settings).attempt())
             if isinstance(step, Launched):
-                return self._watch(context, step)
+                return self._watch(context, step.record)
             self._check_placement_timeout(context, step)
-            until = datetime.now(UTC) + timedelta(seconds=settings.decide_again_seconds)
+            if isinstance(step, Unproven):
+                self._await_proof(context, step.earlier)
+                continue
+            patience = placement_deadline(self, context["ti"])
+            until = next_look(settings.decide_again_seconds, deadline, patience)
             if self.deferrable:
-                self.defer(trigger=PauseTrigger(until=until.isoformat()), method_name="place_again")
-            time.sleep(settings.decide_again_seconds)
+                mark(context)
+                self.defer(
+                    trigger=PauseTrigger(until=until.isoformat()),
+                    method_name="place_again",
+                    timeout=backstop(deadline),
+                )
+            time.sleep(max((until - datetime.now(UTC)).total_seconds(), 0.0))
 
-    def _check_placement_timeout(self, context: Context, step: Waiting) -> None:
-        waited = datetime.now(UTC) - context["ti"].start_date
-        if waited >= self.placement_timeout:
+    def _check_placement_timeout(self, context: Context, step: Waiting | Unproven) -> None:
+        if datetime.now(UTC) < placement_deadline(self, context["ti"]):
+            return
+        if isinstance(step, Unproven):
             raise PlacementTimeout(
-                f"no GPU pool could take the job within {self.placement_timeout}:\n{step.explanation}"
+                f"no node has reported the end of {step.earlier.job_name} in pool {step.earlier.pool} within "
+                f"{self.placement_timeout}; see what became of it, or write on_unreachable='replace'"
             )
+        raise PlacementTimeout(
+            f"no GPU pool could take the job within {self.placement_timeout}:\n{step.explanation}"
+        )
 
-    def _watch(self, context: Context, launched: Launched) -> Any:
-        trigger = RemoteJobTrigger(**launched.trigger_arguments)
+    def _await_proof(self, context: Context, earlier: AttemptRecord) -> None:
+        """Wait until the end of an earlier launch is confirmed, or nothing more is to be waited for."""
+        ti = context["ti"]
+        deadline = execution_deadline(self, ti)
+        moments = [moment for moment in (deadline, placement_deadline(self, ti)) if moment is not None]
+        trigger = ProofTrigger.of(earlier, until=min(moments))
+        log.info(
+            "The end of %s in pool %s is not confirmed by its node; nothing is launched before it is "
+            "(on_unreachable=wait)",
+            earlier.job_name,
+            earlier.pool,
+        )
         if self.deferrable:
-            self.defer(trigger=trigger, method_name="execute_complete")
-        self._launched = launched.record
-        outcome = asyncio.run(trigger.watch(open_on_worker))
-        return self._end(context, outcome)
+            mark(context)
+            self.defer(trigger=trigger, method_name="place_proven", timeout=backstop(deadline))
+        note_proof(TaskStateMemory(context["task_state_store"]), asyncio.run(trigger.news(open_on_worker)))
+
+    def _watch(self, context: Context, known: AttemptRecord, pause_seconds: float = 0.0) -> Any:
+        deadline = execution_deadline(self, context["ti"])
+        trigger = RemoteJobTrigger(**watch_arguments(known, deadline, pause_seconds))
+        if self.deferrable:
+            mark(context)
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=backstop(deadline))
+        return self.execute_complete(context, asyncio.run(trigger.event(open_on_worker)))
+
+    def _after_failed_deferral(self, context: Context, why: str) -> Any:
+        """Go on with what was waited for: a remote job may be healthy although its watch broke."""
+        memory = TaskStateMemory(context["task_state_store"])
+        known = recall(memory.read(), str(context["ti"].id))
+        if known is None or known.phase is AttemptPhase.ENDED:
+            return self._place(context)
+        again = watch_again(known, memory, why)
+        if again.outcome is not None:
+            return self._end(context, again.outcome)
+        return self._watch(context, again.record, again.pause_seconds)
+
+    def _run_out_of_time(self, context: Context) -> NoReturn:
+        """Withdraw what runs and end the try as Airflow ends one whose time is over."""
+        memory = TaskStateMemory(context["task_state_store"])
+        known = recall(memory.read(), str(context["ti"].id))
+        text = f"execution_timeout={self.execution_timeout} is over"
+        if known is not None and known.phase is not AttemptPhase.ENDED:
+            grade = asyncio.run(run_out_of_time(known, memory, load_settings()))
+            text += f"; {known.job_name} in pool {known.pool} is withdrawn, its end is {grade}"
+        self.cancelling.disarm()
+        raise AirflowTaskTimeout(text)
 
     def _end(self, context: Context, outcome: Outcome) -> Any:
         memory = TaskStateMemory(context["task_state_store"])
         known = recall(memory.read(), str(context["ti"].id))
         if known is None:
             raise GpuPlacementError("nothing is remembered of this try; was its task state deleted by hand?")
+        settings = load_settings()
+        if may_move(outcome, known):
+            asyncio.run(leave(outcome, known, memory, settings))
+            return self._place(context)
         asyncio.run(
             settle(
                 outcome,
                 known,
                 memory,
-                settings=load_settings(),
+                settings=settings,
                 try_number=context["ti"].try_number,
                 max_tries=context["ti"].max_tries,
             )

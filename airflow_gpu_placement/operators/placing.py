@@ -1,4 +1,4 @@
-"""One attempt: sweep, decide, write the intent, create the remote job."""
+"""One attempt: sweep, decide, and launch where the decision says."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from airflow_gpu_placement.cycle import decide
 from airflow_gpu_placement.engine.explain import details, line, table_text
 from airflow_gpu_placement.engine.history import history_of
 from airflow_gpu_placement.engine.learn import learn
-from airflow_gpu_placement.exceptions import ClusterError, NoPoolFits
+from airflow_gpu_placement.exceptions import NoPoolFits
 from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, scan
 from airflow_gpu_placement.hooks.clusters import open_on_worker
-from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, remember
+from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, recall
 from airflow_gpu_placement.launch.spec import LaunchSpec
-from airflow_gpu_placement.model.attempt import Attempt, AttemptPhase, AttemptRecord, TaskRecord
-from airflow_gpu_placement.operators.arguments import check_arguments
+from airflow_gpu_placement.model.attempt import Attempt, AttemptRecord, TaskRecord
+from airflow_gpu_placement.operators.arguments import WAIT, check_arguments
+from airflow_gpu_placement.operators.deadlines import execution_deadline
 from airflow_gpu_placement.operators.decision_size import shortened
 from airflow_gpu_placement.operators.identity import logical_task, team_of
-from airflow_gpu_placement.operators.refusal import refused
+from airflow_gpu_placement.operators.launching import active_deadline_seconds, launch
 from airflow_gpu_placement.operators.request import parse_request
 from airflow_gpu_placement.operators.resuming import begin, checkpoint_region, gpu_model_of
 from airflow_gpu_placement.operators.sweep import sweep
@@ -49,16 +50,21 @@ DECISION_KEY = "gpu_placement.decision"
 
 
 class Launched(NamedTuple):
-    """A remote job exists; here is what to remember and what to watch."""
+    """A remote job exists, and this is remembered of it."""
 
     record: AttemptRecord
-    trigger_arguments: dict[str, Any]
 
 
 class Waiting(NamedTuple):
     """No pool can take the job now, but one may later."""
 
     explanation: str
+
+
+class Unproven(NamedTuple):
+    """The end of an earlier launch is not proven, and the author wants to wait for the proof."""
+
+    earlier: AttemptRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +82,7 @@ class Placing:
     attempt_id: str
     try_number: int
     settings: Settings
+    deadline: datetime | None
 
     @classmethod
     def of(cls, operator: GpuTrainingJobOperator, context: Context, settings: Settings) -> Placing:
@@ -107,6 +114,7 @@ class Placing:
             attempt_id=str(ti.id),
             try_number=ti.try_number,
             settings=settings,
+            deadline=execution_deadline(operator, ti),
         )
 
     def announce(self) -> None:
@@ -122,22 +130,25 @@ class Placing:
         for remark in self.remarks:
             log.warning("%s", remark)
 
-    async def attempt(self) -> Launched | Waiting:
+    async def attempt(self) -> Launched | Waiting | Unproven:
         """Place the job once.
 
         :raises NoPoolFits: every pool says never.
         """
         pools = {pool.name: pool for pool in self.catalog.pools}
-        # 1. Settle what earlier attempts left behind.
+        # 1. Settle what earlier launches left behind.
         record = begin(self.memory.read(), self.attempt_id, self.operator.resume)
+        current = self._next_launch(record)
         swept = await sweep(
             record,
-            self.task,
-            self.attempt_id,
+            current,
             pools=pools,
             open_cluster=open_on_worker,
             timeout_seconds=self.settings.fence_timeout_seconds,
         )
+        if swept.unproven and self.operator.on_unreachable == WAIT:
+            self._remember(swept.record)
+            return Unproven(swept.unproven[0])
         # The client library takes a second to load, which is not the clusters' time.
         await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.clusters.connect")
         # 2. Decide on one snapshot, and on where the newest checkpoint of earlier attempts is.
@@ -153,14 +164,34 @@ class Placing:
             clock=lambda: datetime.now(UTC),
         )
         # 3. Keep it, and tell it unless it was told before.
-        if decision.chosen is None:
+        pool = decision.chosen_pool
+        if pool is None:
             return self._nowhere(decision, swept.record)
         # 4. Launch, the intent first.
         found = found or self._checkpoints(swept.record)
         fence = 1 + max(swept.record.last_fence, swept.largest_fence, found.largest_fence)
-        attempt = Attempt(task=self.task, attempt_id=self.attempt_id, try_number=self.try_number, fence=fence)
+        current = msgspec.structs.replace(current, fence=fence)
         self._keep(decision, fence)
-        return await self._launch(decision, pools[decision.chosen], attempt, swept.record, found)
+        known = await launch(
+            self._spec(decision, pool, current, swept.record, found),
+            self._launch_record(decision, pool, current),
+            swept.record,
+            self.memory,
+            cancelling=self.operator.cancelling,
+        )
+        return Launched(known)
+
+    def _next_launch(self, record: TaskRecord) -> Attempt:
+        """Name the launch that comes now; whatever this try has launched before is an earlier one."""
+        latest = recall(record, self.attempt_id)
+        move = 0 if latest is None else latest.move + 1
+        return Attempt(
+            task=self.task,
+            attempt_id=self.attempt_id,
+            try_number=self.try_number,
+            move=move,
+            installation=self.settings.installation,
+        )
 
     def _knowledge(self, record: TaskRecord, found: CheckpointScan | None) -> Knowledge:
         """Learn from the task's own memory: runtimes, losses, and where its newest checkpoint is."""
@@ -170,13 +201,16 @@ class Placing:
 
     def _nowhere(self, decision: Decision, record: TaskRecord) -> Waiting:
         self._keep(decision, record.last_fence + 1)
-        # A generation begins with a launch, not with each look while the task waits.
-        generation = self.memory.read().generation
-        self.memory.write(msgspec.structs.replace(record, generation=generation))
+        self._remember(record)
         explanation = details(decision)
         if decision.never:
             raise NoPoolFits(explanation)
         return Waiting(explanation)
+
+    def _remember(self, record: TaskRecord) -> None:
+        """Keep what the sweep found; a generation begins with a launch, not with each look meanwhile."""
+        generation = self.memory.read().generation
+        self.memory.write(msgspec.structs.replace(record, generation=generation))
 
     def _checkpoints(self, record: TaskRecord) -> CheckpointScan:
         uri = self.request.checkpoint.uri
@@ -200,63 +234,32 @@ class Placing:
         for row in table_text(decision).splitlines():
             log.info("%s", row)
 
-    async def _launch(
+    def _launch_record(self, decision: Decision, pool: GpuPool, attempt: Attempt) -> AttemptRecord:
+        return AttemptRecord(
+            attempt_id=attempt.attempt_id,
+            try_number=attempt.try_number,
+            fence=attempt.fence,
+            move=attempt.move,
+            pool=pool.name,
+            region=pool.place.region,
+            kubernetes_conn_id=pool.cluster.kubernetes_conn_id,
+            context=pool.cluster.context,
+            cluster_uid=decision.snapshot.pools[pool.name].cluster_uid,
+            namespace=pool.cluster.namespace,
+            job_name=attempt.job_name,
+            started_at=datetime.now(UTC),
+            gpus=self.request.total_gpus,
+            gpu_model=gpu_model_of(decision, pool),
+            loss=pool.watch_policy,
+        )
+
+    def _spec(
         self,
         decision: Decision,
         pool: GpuPool,
         attempt: Attempt,
         record: TaskRecord,
         found: CheckpointScan,
-    ) -> Launched:
-        from airflow_gpu_placement.launch.job import create
-
-        cluster_uid = decision.snapshot.pools[pool.name].cluster_uid
-        avoid = decision.verdicts[0].avoid_nodes  # fitting pools come first, the chosen one before all
-        spec = self._spec(pool, attempt, record, found, avoid)
-        client = await open_on_worker(pool.cluster.kubernetes_conn_id, pool.cluster.context)
-        try:
-            await client.uid()  # known from here on, so that creating need not ask for it after the intent
-            known = AttemptRecord(
-                attempt_id=attempt.attempt_id,
-                try_number=attempt.try_number,
-                fence=attempt.fence,
-                pool=pool.name,
-                region=pool.place.region,
-                kubernetes_conn_id=pool.cluster.kubernetes_conn_id,
-                context=pool.cluster.context,
-                cluster_uid=cluster_uid,
-                namespace=pool.cluster.namespace,
-                job_name=attempt.job_name,
-                started_at=datetime.now(UTC),
-                gpus=self.request.total_gpus,
-                gpu_model=gpu_model_of(decision, pool),
-            )
-            record = remember(record, known)
-            self.memory.write(record)  # the intent: nothing may stand between this and the create
-            created = await create(client, spec, expected_uid=cluster_uid)
-        except ClusterError as error:
-            raise await refused(error, known, self.memory) from error
-        finally:
-            await client.close()
-        known = msgspec.structs.replace(known, phase=AttemptPhase.CREATED, job_uid=created.uid)
-        self.memory.write(remember(record, known))
-        log.info(
-            "%s remote job %s in pool %s (try %d, fence %d)",
-            "Found again the" if created.adopted else "Created",
-            attempt.job_name,
-            pool.name,
-            attempt.try_number,
-            attempt.fence,
-        )
-        return Launched(known, trigger_arguments(known, pool))
-
-    def _spec(
-        self,
-        pool: GpuPool,
-        attempt: Attempt,
-        record: TaskRecord,
-        found: CheckpointScan,
-        avoid_nodes: tuple[str, ...],
     ) -> LaunchSpec:
         operator, uri = self.operator, self.request.checkpoint.uri
         return LaunchSpec(
@@ -271,21 +274,11 @@ class Placing:
             resources=dict(operator.pod_resources or {}),
             volumes=tuple(dict(volume) for volume in operator.volumes),
             volume_mounts=tuple(dict(mount) for mount in operator.volume_mounts),
-            excluded_nodes=avoid_nodes,
+            # Fitting pools come first, the chosen one before all.
+            excluded_nodes=decision.verdicts[0].avoid_nodes,
+            node_labels=decision.verdicts[0].node_labels,
             checkpoint_root=checkpoint_root(uri, self.task.hash, record.generation) if uri else None,
             resume_from=found.resume_from or None,
             ttl_seconds=operator.ttl_seconds_after_finished,
+            active_deadline_seconds=active_deadline_seconds(self.deadline),
         )
-
-
-def trigger_arguments(known: AttemptRecord, pool: GpuPool) -> dict[str, Any]:
-    """Name what the watcher needs; no secret is among it, since triggers are stored as plain text."""
-    return {
-        "kubernetes_conn_id": known.kubernetes_conn_id,
-        "context": known.context,
-        "cluster_uid": known.cluster_uid,
-        "namespace": known.namespace,
-        "job_name": known.job_name,
-        "job_uid": known.job_uid,
-        **msgspec.to_builtins(pool.loss),
-    }

@@ -24,13 +24,23 @@ _COUNT = (
 )
 
 
-def parse_request(gpu: GpuRequest | Mapping[str, Any]) -> GpuRequest:
+_TEXT = (
+    "gpu: expected a GpuRequest or a dict, got the text {!r}; a template gives a text unless the DAG "
+    "has render_template_as_native_obj=True: set it, or pass a dict with a template for each value, like "
+    "gpu={{'gpus_per_node': '{{{{ params.gpus }}}}'}}"
+)
+
+
+def parse_request(gpu: GpuRequest | Mapping[str, Any] | str) -> GpuRequest:
     """Turn the argument ``gpu`` into a request; numbers may be texts, as rendering makes them.
 
+    :param gpu: as rendered; a text is what a template for the whole argument becomes, and is refused.
     :raises RequestError: one line a problem: what, where, and what to write instead.
     """
     if isinstance(gpu, GpuRequest):
         return gpu
+    if isinstance(gpu, str):
+        raise RequestError(_TEXT.format(gpu))
     try:
         return GpuRequest.model_validate(dict(gpu))
     except ValidationError as error:

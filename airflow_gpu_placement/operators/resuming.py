@@ -19,10 +19,10 @@ def begin(record: TaskRecord, attempt_id: str, resume: str) -> TaskRecord:
     """Choose the generation of checkpoints that an attempt belongs to.
 
     A retry keeps it, and so does the clear of a task that failed; the clear of one that succeeded starts
-    anew.
+    anew. An attempt that has launched already stays with what it chose then.
     """
-    earlier = [known for known in record.attempts if known.attempt_id != attempt_id]
-    if not earlier or resume == "always":
+    earlier = record.attempts
+    if not earlier or resume == "always" or any(known.attempt_id == attempt_id for known in earlier):
         return record
     if resume == "never" or earlier[-1].outcome is OutcomeKind.SUCCEEDED:
         return msgspec.structs.replace(record, generation=record.generation + 1)

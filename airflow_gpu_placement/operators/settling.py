@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from airflow_gpu_placement.engine.next_step import Prospects, next_step
+from airflow_gpu_placement.engine.start import START_TIMEOUT
 from airflow_gpu_placement.exceptions import (
     RemoteJobCancelled,
     RemoteJobError,
@@ -19,17 +21,24 @@ from airflow_gpu_placement.exceptions import (
 )
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import remember
-from airflow_gpu_placement.model.attempt import AttemptPhase
-from airflow_gpu_placement.model.outcome import EndGrade, NextAction, OutcomeKind
+from airflow_gpu_placement.model.attempt import MAX_MOVES, AttemptPhase
+from airflow_gpu_placement.model.outcome import EndGrade, NextAction, NextStep, Outcome, OutcomeKind
 from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, withdraw_attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow_gpu_placement.hooks.memory import TaskMemory
-    from airflow_gpu_placement.model.attempt import AttemptRecord
-    from airflow_gpu_placement.model.outcome import Outcome
+    from airflow_gpu_placement.model.attempt import AttemptRecord, TaskRecord
     from airflow_gpu_placement.settings import Settings
 
 log = logging.getLogger(__name__)
+
+OUT_OF_TIME = "ExecutionTimeout"
+"""Cause of an attempt that Airflow's ``execution_timeout`` ended."""
+
+_MOST_WATCH_BREAKS = 3
+_FIRST_PAUSE_SECONDS = 15.0
 
 _ERRORS: dict[OutcomeKind, type[RemoteJobError]] = {
     OutcomeKind.INFRASTRUCTURE: RemoteJobLost,
@@ -57,44 +66,144 @@ async def settle(
 
     :raises RemoteJobError: of the type that the retry policy understands.
     """
-    earlier = tuple(one for one in memory.read().attempts if one.attempt_id != known.attempt_id)
+    earlier = tuple(one for one in memory.read().attempts if not one.is_same_launch(known))
     tries_left = max(max_tries + 1 - try_number, 0)
-    step = next_step(outcome, tries_left=tries_left, prospects=Prospects(pool=known.pool, earlier=earlier))
-    ended = msgspec.structs.replace(
-        known,
-        phase=AttemptPhase.ENDED,
-        outcome=outcome.kind,
-        cause=outcome.cause,
-        lost_nodes=step.avoid_nodes,
-        exclude_pool=step.exclude_pool,
-        exclude_architecture=step.exclude_architecture,
-        grade=outcome.grade,
-        ended_at=datetime.now(UTC),
-    )
-    memory.write(remember(memory.read(), ended))
+    prospects = Prospects(pool=known.pool, kubernetes_conn_id=known.kubernetes_conn_id, earlier=earlier)
+    step = next_step(outcome, tries_left=tries_left, prospects=prospects)
+    ended = _ended(outcome, known, memory, step)
     if outcome.warning:
         log.warning("%s", outcome.warning)
     if outcome.kind is OutcomeKind.SUCCEEDED:
         log.info("Remote job %s in pool %s succeeded", known.job_name, known.pool)
         return
-    if outcome.grade is not EndGrade.CONFIRMED:
-        wait = LOOK_SECONDS if outcome.cause in _SILENT else settings.fence_timeout_seconds
-        grade = await withdraw_attempt(known, pool=None, open_cluster=open_on_worker, timeout_seconds=wait)
-        ended = msgspec.structs.replace(ended, grade=grade)
-        memory.write(remember(memory.read(), ended))
-        if grade is EndGrade.UNKNOWN:
-            log.warning(
-                "The end of %s is not proven; whatever it still writes stays in its own checkpoint folder",
-                known.job_name,
-            )
+    # A job that has not started may have no pod that could run, and still bring one forth.
+    if outcome.grade is not EndGrade.CONFIRMED or outcome.cause == START_TIMEOUT:
+        silent = outcome.cause in _SILENT
+        await _make_sure(ended, memory, LOOK_SECONDS if silent else settings.fence_timeout_seconds)
     log.info("%s in pool %s: %s (%s)", outcome.cause, known.pool, step.action, step.reason)
+    closing = _closing(memory.read(), step) if step.action is NextAction.FAIL else ""
     raise _ERRORS.get(outcome.kind, RemoteJobError)(
-        f"{outcome.message} [{known.job_name} in pool {known.pool}]",
+        f"{outcome.message} [{known.job_name} in pool {known.pool}]{closing}",
         cause=outcome.cause,
         pool=known.pool,
         retry_elsewhere=step.action is NextAction.RETRY_ELSEWHERE,
         delay_seconds=step.delay_seconds,
     )
+
+
+def _closing(record: TaskRecord, step: NextStep) -> str:
+    """Say why no other try follows, and how every remote job of the task ended."""
+    ends = Counter(one.outcome.value for one in record.attempts if one.outcome is not None)
+    counted = ", ".join(f"{count} {kind}" for kind, count in ends.items())
+    return f"\nNot tried again: {step.reason}. Remote jobs of this task by their end: {counted}"
+
+
+def may_move(outcome: Outcome, known: AttemptRecord) -> bool:
+    """Whether a job is placed again within the same try: it has not started, and has not moved too often."""
+    return outcome.cause == START_TIMEOUT and outcome.never_started and known.move < MAX_MOVES
+
+
+async def leave(outcome: Outcome, known: AttemptRecord, memory: TaskMemory, settings: Settings) -> None:
+    """Withdraw a job that has not started in time, so that it can be placed again in the same try."""
+    ended = _ended(outcome, known, memory, None)
+    await _make_sure(ended, memory, settings.fence_timeout_seconds)
+    log.warning(
+        "%s: %s [%s in pool %s]; it is placed again in this try (move %d of %d)",
+        outcome.cause,
+        outcome.message,
+        known.job_name,
+        known.pool,
+        known.move + 1,
+        MAX_MOVES,
+    )
+
+
+async def run_out_of_time(known: AttemptRecord, memory: TaskMemory, settings: Settings) -> EndGrade:
+    """Withdraw the remote job of a task whose ``execution_timeout`` is over."""
+    outcome = Outcome(kind=OutcomeKind.CANCELLED, cause=OUT_OF_TIME)
+    ended = _ended(outcome, known, memory, None)
+    return await _make_sure(ended, memory, settings.fence_timeout_seconds)
+
+
+def note_proof(memory: TaskMemory, event: Mapping[str, Any]) -> None:
+    """Write down that the end of a launch is confirmed, if an event says so."""
+    if event.get("kind") != "proof":
+        return
+    record = memory.read()
+    for known in record.attempts:
+        if known.job_name == event["job_name"]:
+            proven = msgspec.structs.replace(known, grade=EndGrade(event["grade"]))
+            memory.write(remember(record, proven))
+
+
+class WatchAgain(NamedTuple):
+    """How a broken watch goes on.
+
+    :param outcome: what the job is taken for, now that it broke too often; ``None``: it is watched again.
+    """
+
+    record: AttemptRecord
+    pause_seconds: float
+    outcome: Outcome | None = None
+
+
+def watch_again(known: AttemptRecord, memory: TaskMemory, why: str) -> WatchAgain:
+    """Count a watch that broke; the job itself may be healthy, so it is not given up for that at once.
+
+    :param why: what went wrong.
+    """
+    breaks = known.watch_breaks + 1
+    if breaks > _MOST_WATCH_BREAKS:
+        message = f"the watch of the remote job broke {breaks} times, last: {why}"
+        outcome = Outcome(
+            kind=OutcomeKind.INFRASTRUCTURE, cause="WatchBroke", message=message, grade=EndGrade.UNKNOWN
+        )
+        return WatchAgain(known, 0.0, outcome)
+    known = msgspec.structs.replace(known, watch_breaks=breaks)
+    memory.write(remember(memory.read(), known))
+    pause = _FIRST_PAUSE_SECONDS * 2.0 ** (breaks - 1)
+    log.warning(
+        "The watch of %s broke (%s); it is watched again in %g s (%d of %d)",
+        known.job_name,
+        why,
+        pause,
+        breaks,
+        _MOST_WATCH_BREAKS,
+    )
+    return WatchAgain(known, pause)
+
+
+def _ended(
+    outcome: Outcome, known: AttemptRecord, memory: TaskMemory, step: NextStep | None
+) -> AttemptRecord:
+    """Write down that a launch has ended, and what follows from it for the next ones."""
+    nodes = () if step is None else step.avoid_nodes
+    ended = msgspec.structs.replace(
+        known,
+        phase=AttemptPhase.ENDED,
+        outcome=outcome.kind,
+        cause=outcome.cause,
+        lost_nodes=nodes,
+        lost_boots={node: boot for node, boot in outcome.boot_ids.items() if node in nodes},
+        exclude_pool=step is not None and step.exclude_pool,
+        exclude_architecture=None if step is None else step.exclude_architecture,
+        grade=outcome.grade,
+        ended_at=datetime.now(UTC),
+    )
+    memory.write(remember(memory.read(), ended))
+    return ended
+
+
+async def _make_sure(ended: AttemptRecord, memory: TaskMemory, timeout_seconds: float) -> EndGrade:
+    """Withdraw a remote job and write down how well its end is proven."""
+    grade = await withdraw_attempt(ended, open_cluster=open_on_worker, timeout_seconds=timeout_seconds)
+    memory.write(remember(memory.read(), msgspec.structs.replace(ended, grade=grade)))
+    if grade is EndGrade.UNKNOWN:
+        log.warning(
+            "The end of %s is not proven; whatever it still writes stays in its own checkpoint folder",
+            ended.job_name,
+        )
+    return grade
 
 
 def result_of(outcome: Outcome) -> Any:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.clusters.client import ClusterClient
     from airflow_gpu_placement.clusters.connect import OpenCluster
-    from airflow_gpu_placement.model.attempt import LogicalTask
+    from airflow_gpu_placement.launch.find import RemoteJob
+    from airflow_gpu_placement.model.attempt import Attempt
     from airflow_gpu_placement.model.pool import GpuPool
 
 log = logging.getLogger(__name__)
@@ -30,12 +31,15 @@ LOOK_SECONDS = 2.0
 class Swept(NamedTuple):
     """What the sweep found.
 
-    :param record: the memory, with what is now known of earlier attempts.
+    :param record: the memory, with what is now known of earlier launches.
     :param largest_fence: largest fence on any remote job that was seen.
+    :param unproven: earlier launches of which no node has reported the end, those that only a cluster
+        remembers among them.
     """
 
     record: TaskRecord
     largest_fence: int
+    unproven: tuple[AttemptRecord, ...] = ()
 
 
 class _Place(NamedTuple):
@@ -48,43 +52,49 @@ class _Place(NamedTuple):
 
 async def sweep(
     record: TaskRecord,
-    task: LogicalTask,
-    attempt_id: str,
+    current: Attempt,
     *,
     pools: Mapping[str, GpuPool],
     open_cluster: OpenCluster,
     timeout_seconds: float,
 ) -> Swept:
-    """Withdraw what earlier attempts left behind, wherever memory says that they ran.
+    """Withdraw what earlier launches left behind, wherever memory says that they ran.
 
-    An attempt whose end could not be proven earlier was already waited for; it is only looked at again.
+    A launch whose end could not be proven earlier was already waited for; it is only looked at again.
 
-    :param attempt_id: the attempt that runs now; its own remote job is left alone.
+    :param current: the launch that comes now; its own remote job is left alone.
     :param timeout_seconds: how long to wait for the proof of one end.
     """
     largest_fence = 0
-    open_ends = [known for known in record.attempts if known.attempt_id != attempt_id and _may_run(known)]
-    for known in open_ends:
+    forgotten: list[AttemptRecord] = []
+    for known in record.attempts:
+        if known.job_name == current.job_name or known.grade in _SETTLED:
+            continue
         wait = LOOK_SECONDS if known.phase is AttemptPhase.ENDED else timeout_seconds
         grade = await withdraw_attempt(
             known, pool=pools.get(known.pool), open_cluster=open_cluster, timeout_seconds=wait
         )
         record = remember(record, msgspec.structs.replace(known, phase=AttemptPhase.ENDED, grade=grade))
-    for place in {_place_of(known) for known in record.attempts}:
-        remembered = frozenset(known.job_name for known in record.attempts)
-        fence = await _sweep_place(
-            place, task, attempt_id, remembered, open_cluster=open_cluster, timeout_seconds=timeout_seconds
+    left_alone = frozenset(known.job_name for known in record.attempts) | {current.job_name}
+    for like in {_place_of(known): known for known in record.attempts}.values():
+        fence, strangers = await _sweep_place(
+            like, current, left_alone, open_cluster=open_cluster, timeout_seconds=timeout_seconds
         )
         largest_fence = max(largest_fence, fence)
-    return Swept(record, largest_fence)
+        forgotten += strangers
+    earlier = [known for known in record.attempts if known.job_name != current.job_name]
+    unproven = tuple(one for one in (*earlier, *forgotten) if one.grade is not EndGrade.CONFIRMED)
+    return Swept(record, largest_fence, unproven)
 
 
 async def withdraw_attempt(
-    known: AttemptRecord, *, pool: GpuPool | None, open_cluster: OpenCluster, timeout_seconds: float
+    known: AttemptRecord, *, open_cluster: OpenCluster, timeout_seconds: float, pool: GpuPool | None = None
 ) -> EndGrade:
-    """Ask for the end of one attempt's remote job and tell how well the end is proven.
+    """Ask for the end of one launch's remote job and tell how well the end is proven.
 
     A cluster that cannot be asked proves nothing: ``unknown``.
+
+    :param pool: its pool as the catalogue has it now; ``None``: as it was at the launch.
     """
     from airflow_gpu_placement.launch.withdraw import withdraw
 
@@ -100,15 +110,16 @@ async def withdraw_attempt(
             known.namespace,
             known.job_name,
             job_uid=known.job_uid,
-            node_deletion_is_proof=bool(pool and pool.loss.node_deletion_is_proof),
+            node_deletion_is_proof=(pool or known).loss.node_deletion_is_proof,
             timeout_seconds=timeout_seconds,
+            boot_ids=known.lost_boots,
         )
     except ClusterError as error:
         log.warning("Remote job %s in %s may still run: %s", known.job_name, known.pool, error)
         return EndGrade.UNKNOWN
     finally:
         await client.close()
-    log.info("Earlier remote job %s in %s is withdrawn; its end is %s", known.job_name, known.pool, grade)
+    log.info("Remote job %s in %s is withdrawn; its end is %s", known.job_name, known.pool, grade)
     return grade
 
 
@@ -123,45 +134,66 @@ async def _check_cluster(client: ClusterClient, known: AttemptRecord) -> None:
 
 
 async def _sweep_place(
-    place: _Place,
-    task: LogicalTask,
-    attempt_id: str,
-    remembered: frozenset[str],
+    like: AttemptRecord,
+    current: Attempt,
+    left_alone: frozenset[str],
     *,
     open_cluster: OpenCluster,
     timeout_seconds: float,
-) -> int:
-    """Withdraw what has this task's label and is not remembered; return the largest fence seen."""
+) -> tuple[int, list[AttemptRecord]]:
+    """Withdraw what has this task's label and no record, unless another Airflow runs a task of that name.
+
+    :param like: a launch in the same cluster and namespace.
+    :return: the largest fence seen, and what was withdrawn with its grade.
+    """
     from airflow_gpu_placement.launch.withdraw import find, withdraw
 
     largest_fence = 0
+    forgotten: list[AttemptRecord] = []
     try:
-        client = await open_cluster(place.kubernetes_conn_id, place.context)
+        client = await open_cluster(like.kubernetes_conn_id, like.context)
     except ClusterError:
-        return 0
+        return 0, forgotten
     try:
-        for found in await find(client, place.namespace, task.hash):
+        for found in await find(client, like.namespace, current.task.hash):
+            if found.installation not in {None, current.installation}:
+                continue
             largest_fence = max(largest_fence, found.fence)
-            if found.attempt_id == attempt_id or found.name in remembered:
+            if found.name in left_alone:
                 continue
             grade = await withdraw(
                 client,
-                place.namespace,
+                like.namespace,
                 found.name,
                 job_uid=found.uid,
                 node_deletion_is_proof=False,
                 timeout_seconds=timeout_seconds,
             )
             log.info("Forgotten remote job %s is withdrawn; its end is %s", found.name, grade)
+            forgotten.append(_forgotten(like, found, grade))
     except ClusterError as error:
-        log.warning("Remote jobs of %s could not be looked for: %s", task, error)
+        log.warning("Remote jobs of %s could not be looked for: %s", current.task, error)
     finally:
         await client.close()
-    return largest_fence
+    return largest_fence, forgotten
 
 
-def _may_run(known: AttemptRecord) -> bool:
-    return known.grade not in _SETTLED
+def _forgotten(like: AttemptRecord, found: RemoteJob, grade: EndGrade) -> AttemptRecord:
+    """Say of a remote job without a record what can be said of it."""
+    return AttemptRecord(
+        attempt_id=found.attempt_id,
+        try_number=0,
+        fence=found.fence,
+        pool=like.pool,
+        kubernetes_conn_id=like.kubernetes_conn_id,
+        context=like.context,
+        cluster_uid=like.cluster_uid,
+        namespace=like.namespace,
+        job_name=found.name,
+        job_uid=found.uid,
+        phase=AttemptPhase.ENDED,
+        grade=grade,
+    )
 
 
 def _place_of(known: AttemptRecord) -> _Place:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 class PauseTrigger(BaseTrigger):
     """Yield one event at a moment.
 
+    It has no ``on_kill``: while a task waits for a pool, nothing of this try exists on any cluster, and the
+    end of earlier remote jobs was asked for before the wait began.
+
     :param until: the moment as ISO 8601 text with a time zone, so that a restarted triggerer does not wait
         anew.
     """

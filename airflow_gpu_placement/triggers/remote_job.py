@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +13,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_gpu_placement.hooks.clusters import open_on_triggerer
 from airflow_gpu_placement.model.outcome import LossPolicy
+from airflow_gpu_placement.triggers.cancel import Watched, shielded, warm_up, withdraw_if_over
+from airflow_gpu_placement.triggers.log_bookmarks import XComBookmarks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,10 +31,10 @@ It then takes the executor's word that the first part of the task has ended for 
 
 
 class RemoteJobTrigger(BaseTrigger):
-    """Yield exactly one event: the outcome of a remote job.
+    """Yield exactly one event: the outcome of a remote job, or that its deadline has passed.
 
     All jobs of a cluster that one triggerer watches share one set of streams. The arguments hold no secret,
-    since Airflow stores them as plain text.
+    since Airflow stores them as plain text. When a person ends the task meanwhile, the job is withdrawn.
 
     :param kubernetes_conn_id: Airflow connection of the cluster.
     :param cluster_uid: the cluster that the connection must lead to.
@@ -39,6 +42,11 @@ class RemoteJobTrigger(BaseTrigger):
     :param node_grace_seconds: silence of a node after which it counts as lost.
     :param cluster_grace_seconds: the same for a whole cluster.
     :param node_deletion_is_proof: a deleted Node object proves that the machine is gone.
+    :param start_timeout_seconds: how long it may take until every pod of the job has started.
+    :param unschedulable_timeout_seconds: the same once the scheduler finds no node; ``None``: no shorter.
+    :param pause_seconds: rest before the watch begins, after one that broke.
+    :param deadline: moment at which the task must have ended, as ISO 8601 text with a time zone; ``None``:
+        it has all the time.
     """
 
     def __init__(
@@ -53,6 +61,10 @@ class RemoteJobTrigger(BaseTrigger):
         node_grace_seconds: float,
         cluster_grace_seconds: float,
         node_deletion_is_proof: bool,
+        start_timeout_seconds: float = LossPolicy().start_timeout_seconds,
+        unschedulable_timeout_seconds: float | None = LossPolicy().unschedulable_timeout_seconds,
+        deadline: str | None = None,
+        pause_seconds: float = 0.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.kubernetes_conn_id = kubernetes_conn_id
@@ -65,7 +77,12 @@ class RemoteJobTrigger(BaseTrigger):
             node_grace_seconds=node_grace_seconds,
             cluster_grace_seconds=cluster_grace_seconds,
             node_deletion_is_proof=node_deletion_is_proof,
+            start_timeout_seconds=start_timeout_seconds,
+            unschedulable_timeout_seconds=unschedulable_timeout_seconds,
         )
+        self.deadline = deadline
+        self.pause_seconds = pause_seconds
+        self._done = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments to make this trigger again."""
@@ -76,22 +93,72 @@ class RemoteJobTrigger(BaseTrigger):
             "namespace": self.namespace,
             "job_name": self.job_name,
             "job_uid": self.job_uid,
+            "deadline": self.deadline,
+            "pause_seconds": self.pause_seconds,
             **msgspec.to_builtins(self.policy),
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Follow the job; what goes wrong is an event too: an error here would lose its type and text."""
+        if self.task_instance is not None:
+            warm_up(self.task_instance)
         began = time.monotonic()
+        event = await self.event(open_on_triggerer)
+        await asyncio.sleep(SHORTEST_WATCH_SECONDS - (time.monotonic() - began))
+        self._done = True  # from here on the worker decides what becomes of the job
+        yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # untyped in Airflow
+
+    async def on_kill(self) -> None:
+        """Withdraw the remote job when a person has ended the task; never when only the triggerer changed.
+
+        Airflow calls this at other times as well and cuts it off after a second; see
+        :mod:`~airflow_gpu_placement.triggers.cancel`.
+        """
+        if self._done or self.task_instance is None:
+            return
+        watched = Watched(
+            ti=self.task_instance,
+            kubernetes_conn_id=self.kubernetes_conn_id,
+            context=self.context,
+            cluster_uid=self.cluster_uid,
+            namespace=self.namespace,
+            job_name=self.job_name,
+            job_uid=self.job_uid,
+            node_deletion_is_proof=self.policy.node_deletion_is_proof,
+        )
+        await shielded(withdraw_if_over(watched, open_on_triggerer))
+
+    async def event(self, open_cluster: OpenCluster) -> dict[str, Any]:
+        """Return the one event, whatever goes wrong.
+
+        :param open_cluster: gives a client of the cluster, with credentials read anew.
+        """
         try:
-            outcome = await self.watch(open_on_triggerer)
+            return await self.news(open_cluster)
         except Exception as error:
             self.log.exception("The watch of remote job %s broke", self.job_name)
-            event: dict[str, Any] = {"kind": "watch_broke", "message": f"{type(error).__name__}: {error}"}
-        else:
-            event = {"kind": "ended", "outcome": msgspec.to_builtins(outcome)}
-        await asyncio.sleep(SHORTEST_WATCH_SECONDS - (time.monotonic() - began))
-        payload = {"version": EVENT_VERSION, "job_name": self.job_name, **event}
-        yield TriggerEvent(payload)  # type: ignore[no-untyped-call]  # untyped in Airflow
+            return self._event("watch_broke", message=f"{type(error).__name__}: {error}")
+
+    async def news(self, open_cluster: OpenCluster) -> dict[str, Any]:
+        """Follow the job to its end or to the deadline and return the event that tells which came first.
+
+        :param open_cluster: gives a client of the cluster, with credentials read anew.
+        """
+        left = None
+        if self.deadline is not None:
+            left = (datetime.fromisoformat(self.deadline) - datetime.now(UTC)).total_seconds()
+        try:
+            async with asyncio.timeout(left) as limit:
+                await asyncio.sleep(self.pause_seconds)
+                outcome = await self.watch(open_cluster)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return self._event("deadline")
+        return self._event("ended", outcome=msgspec.to_builtins(outcome))
+
+    def _event(self, kind: str, **more: Any) -> dict[str, Any]:
+        return {"version": EVENT_VERSION, "job_name": self.job_name, "kind": kind, **more}
 
     async def watch(self, open_cluster: OpenCluster) -> Outcome:
         """Follow the job to its end, with its logs in this task's log.
@@ -112,4 +179,5 @@ class RemoteJobTrigger(BaseTrigger):
                 self.policy,
                 report=lambda line: self.log.info("%s", line),
                 report_log=lambda line: self.log.info("%s", line),
+                bookmarks=None if self.task_instance is None else XComBookmarks(self.task_instance),
             )

@@ -14,7 +14,7 @@ from airflow_gpu_placement.model.attempt import Attempt, LogicalTask
 from airflow_gpu_placement.model.pool import ClusterRef, GpuPool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from airflow_gpu_placement.clusters.client import ClusterClient
     from airflow_gpu_placement.clusters.connect import OpenCluster
@@ -75,7 +75,7 @@ async def until(condition: Callable[[], bool], *, seconds: float, what: str) -> 
 
 
 class CountingProxy:
-    """A TCP proxy before a server that counts connections and can cut them all."""
+    """A TCP proxy before a server that counts connections, can cut them all, and can swallow everything."""
 
     def __init__(self, server: str) -> None:
         self._host, port = server.removeprefix("https://").split(":")
@@ -83,6 +83,8 @@ class CountingProxy:
         self.opened = 0
         self.url = ""
         self._writers: set[asyncio.StreamWriter] = set()
+        self._swallowing = False
+        self._dead: set[asyncio.StreamWriter] = set()  # nothing passes on these any more, and nobody says so
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[CountingProxy]:
@@ -93,8 +95,10 @@ class CountingProxy:
             yield self
         finally:
             server.close()
-            self.cut()
+            for writer in self._writers:
+                writer.transport.abort()
             await server.wait_closed()
+            await until(lambda: not self._writers, seconds=10, what="no connection is left")
 
     @property
     def open_now(self) -> int:
@@ -106,10 +110,22 @@ class CountingProxy:
         for writer in self._writers:
             writer.close()
 
+    @contextlib.contextmanager
+    def black_hole(self) -> Iterator[None]:
+        """Let nothing pass; connections of before are dead for good, and nobody closes them."""
+        self._swallowing = True
+        self._dead |= self._writers
+        try:
+            yield
+        finally:
+            self._swallowing = False
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.opened += 1
         upstream_reader, upstream_writer = await asyncio.open_connection(self._host, self._port)
         pair = {writer, upstream_writer}
+        if self._swallowing:
+            self._dead |= pair
         self._writers |= pair
         try:
             await asyncio.gather(self._pass(reader, upstream_writer), self._pass(upstream_reader, writer))
@@ -121,6 +137,8 @@ class CountingProxy:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
             while chunk := await reader.read(65536):
-                writer.write(chunk)
-                await writer.drain()
-        writer.close()
+                if writer not in self._dead:
+                    writer.write(chunk)
+                    await writer.drain()
+        if writer not in self._dead:
+            writer.close()

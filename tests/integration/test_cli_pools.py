@@ -47,6 +47,9 @@ def test_each_pool_has_a_row_of_what_is_there(
     assert first["gang"] == first["free"] // 3
     assert first["gpu"] == "H100 80 GB SXM"
     assert (elsewhere["nodes"], elsewhere["free"], elsewhere["gang"]) == (None, None, None)
+    assert (elsewhere["waiting"], elsewhere["report"]) == (None, None)
+    assert first["report"]["models"] == {"h100-1": "H100"}
+    assert spare["report"]["reasons"] == [f"{node.name}: cordoned"]
     assert elsewhere["problem"].startswith("wrong_cluster: ")
 
 

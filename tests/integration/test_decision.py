@@ -201,10 +201,10 @@ async def test_denied_egress_is_hard(world: World) -> None:
 async def test_a_stopped_cluster_is_unknown_and_never_free(world: World) -> None:
     """Its API server is dead; the other pool is still used."""
     cluster = world.lab.cluster("east")
-    cluster.stop_api_server()
+    cluster.api_server.kill()
     try:
         decision = await world.decide()
     finally:
-        cluster.start_api_server()
+        cluster.api_server.start()
 
     assert (decision.chosen, codes(decision, "east")) == ("west", ["ClusterUnreachable"])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.node_loss import report as reports
-from benchmarks.node_loss.observe import logged_moments, newest_epoch, open_job, open_pod, ready
-from benchmarks.node_loss.samples import (
+from benchmarks.peer import report as reports
+from benchmarks.peer.observe import logged_moments, newest_epoch, open_job, open_pod, ready
+from benchmarks.peer.samples import (
     Measurement,
     Sample,
     View,
@@ -19,7 +19,7 @@ from benchmarks.node_loss.samples import (
     moments,
     most_copies,
 )
-from benchmarks.node_loss.speed import SPEEDS
+from benchmarks.peer.speed import SPEEDS
 
 if TYPE_CHECKING:
     from pathlib import Path

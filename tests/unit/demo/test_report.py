@@ -32,7 +32,7 @@ def test_a_middling_terminal_gets_the_table_without_the_signals() -> None:
     decision = stories.decision({"us": (stories.NODE,)})
     text = printed(104, *report.decision_view(decision, "Try 1", 104))
     assert "┃ verdict ┃" in text
-    assert "ExcludedByHistory" in text
+    assert "NodesLost" in text
     assert "nodes and pods of" not in text
 
 
@@ -42,7 +42,7 @@ def test_a_narrow_terminal_gets_the_same_in_lines() -> None:
     text = printed(80, *report.decision_view(decision, "Try 2", 80))
     assert "┃" not in text
     assert "eu: fits" in text
-    assert "us: ExcludedByHistory: earlier tries of this task lost us-1" in text
+    assert "us: NodesLost: earlier tries of this task lost us-1" in text
 
 
 def test_every_figure_is_shown() -> None:

@@ -81,6 +81,7 @@ def test_the_identity_is_on_the_job_and_on_its_pods() -> None:
             "try_number": 2,
             "attempt_id": ATTEMPT.attempt_id,
             "fence": 5,
+            "move": 0,
             "pool": "h100-eu",
         }
 
@@ -196,6 +197,22 @@ def test_the_pod_goes_where_the_pool_is_and_not_where_a_node_was_lost() -> None:
     assert "affinity" not in pod_of(SPEC)
 
 
+def test_the_pod_goes_to_nodes_with_the_labels_of_the_right_gpu() -> None:
+    """Every label in one requirement, in one term with the names, since all of it must hold."""
+    labels = {"gpu.product": ("A100-80", "A100-80-PCIe"), "zone": ("a",)}
+    want = [
+        {"key": "gpu.product", "operator": "In", "values": ["A100-80", "A100-80-PCIe"]},
+        {"key": "zone", "operator": "In", "values": ["a"]},
+    ]
+    for excluded, fields in (
+        ((), {}),
+        (("n1",), {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}),
+    ):
+        pod = pod_of(changed(node_labels=labels, excluded_nodes=excluded))
+        required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert required == {"nodeSelectorTerms": [{"matchExpressions": want, **fields}]}
+
+
 def test_volumes_are_passed_on_as_they_are() -> None:
     """Plain API objects, for whatever kind of volume."""
     volume = {"name": "data", "hostPath": {"path": "/data"}}
@@ -203,3 +220,33 @@ def test_volumes_are_passed_on_as_they_are() -> None:
     pod = pod_of(changed(volumes=(volume,), volume_mounts=(mount,)))
     assert pod["volumes"] == [volume]
     assert pod["containers"][0]["volumeMounts"] == [mount]
+
+
+def test_each_launch_of_an_attempt_has_a_name_that_fits() -> None:
+    """A Job's pods add an index and five characters to it and must stay within 63."""
+    task = msgspec.structs.replace(TASK, dag_id="d" * 40, task_id="t" * 40)
+    names = [msgspec.structs.replace(ATTEMPT, task=task, move=move).job_name for move in range(4)]
+    assert len(set(names)) == 4
+    assert [name[-len(ATTEMPT.tail) - 2 :] for name in names[1:]] == [
+        f"{ATTEMPT.tail}-{n}" for n in (1, 2, 3)
+    ]
+    assert names[0].endswith(f"-{ATTEMPT.tail}")
+    assert max(map(len, names)) <= 52
+
+
+def test_the_cluster_ends_a_job_only_when_it_is_told_to() -> None:
+    """No estimate becomes a limit."""
+    assert "activeDeadlineSeconds" not in manifest(SPEC)[0]["spec"]
+    limited = msgspec.structs.replace(SPEC, active_deadline_seconds=90)
+    assert manifest(limited)[0]["spec"]["activeDeadlineSeconds"] == 90
+
+
+def test_the_name_of_the_installation_is_a_label_of_every_object() -> None:
+    """Several Airflows can share a cluster and tell their jobs apart; without a name there is no label."""
+    label = "airflow-gpu-placement/installation"
+    named = msgspec.structs.replace(SPEC.attempt, installation="prod-eu")
+    job, service = manifest(changed(attempt=named, nodes=2))
+    assert service is not None
+    for metadata in (job["metadata"], job["spec"]["template"]["metadata"], service["metadata"]):
+        assert metadata["labels"][label] == "prod-eu"
+    assert label not in manifest(SPEC)[0]["metadata"]["labels"]

@@ -18,7 +18,7 @@ def decision(pools: int, text: str) -> dict[str, Any]:
     ]
     return {
         "chosen": None,
-        "snapshot": {"pools": {"p": text * pools}},
+        "snapshot": {"pools": {"p": {"nodes": [{"name": text * pools, "labels": {}}]}}},
         "pools": [text] * pools,
         "verdicts": verdicts,
     }
@@ -29,6 +29,17 @@ def test_a_small_decision_is_kept_whole() -> None:
     kept = decision(3, "x")
 
     assert shortened(kept) is kept
+
+
+def test_labels_that_decide_nothing_go_first() -> None:
+    """Only the chosen pool's nodes are asked for theirs, so the rest can be decided again all the same."""
+    nodes = [{"name": f"n{number}", "labels": {"product": "x" * 200}} for number in range(150)]
+    pools = {name: {"pool": name, "nodes": nodes} for name in ("p", "q")}
+    kept = shortened({"chosen": "q", "snapshot": {"pools": pools}, "pools": [], "verdicts": []})
+
+    assert "shortened" not in kept
+    assert kept["snapshot"]["pools"]["q"]["nodes"] == nodes
+    assert kept["snapshot"]["pools"]["p"]["nodes"][7] == {"name": "n7", "labels": {}}
 
 
 @pytest.mark.parametrize("pools", [30, 100, 1000])

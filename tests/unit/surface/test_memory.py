@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from airflow_gpu_placement.hooks.memory import MAX_ATTEMPTS, TaskStateMemory, recall, remember
 from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.outcome import EndGrade, OutcomeKind
@@ -78,6 +80,18 @@ def test_an_attempt_is_replaced_and_the_fence_only_grows() -> None:
     assert recall(record, "id-2") is None
 
 
+def test_an_attempt_that_is_moved_has_a_record_of_each_launch() -> None:
+    """The latest is the one that counts."""
+    record = remember(remember(TaskRecord(), attempt(1, fence=1)), attempt(1, fence=2, move=1))
+
+    assert [(known.move, known.fence) for known in record.attempts] == [(0, 1), (1, 2)]
+    latest = recall(record, "id-1")
+    assert latest is not None
+    assert latest.move == 1
+    ended = remember(record, msgspec.structs.replace(record.attempts[0], phase=AttemptPhase.ENDED))
+    assert recall(ended, "id-1") == latest
+
+
 def test_memory_is_bounded() -> None:
     """The oldest attempts are forgotten, the fence is not."""
     record = TaskRecord()
@@ -99,4 +113,6 @@ def test_a_retry_keeps_the_checkpoints_and_a_clear_after_success_does_not() -> N
     assert begin(succeeded, "id-2", "always").generation == 1
     assert begin(failed, "id-2", "never").generation == 2
     assert begin(failed, "id-1", "never").generation == 1
+    moved = remember(succeeded, attempt(2))
+    assert begin(moved, "id-2", "auto").generation == 1
     assert begin(TaskRecord(), "id-1", "never").generation == 1

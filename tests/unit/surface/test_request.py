@@ -55,6 +55,14 @@ def test_rendered_texts_of_every_kind_are_read() -> None:
     )
 
 
+def test_a_whole_request_that_became_a_text_says_how_to_keep_it_a_dict() -> None:
+    """A template for the whole argument, without native rendering, makes a text of the dict."""
+    with pytest.raises(RequestError, match="render_template_as_native_obj=True") as caught:
+        parse_request("{'gpus_per_node': 8}")
+    assert """got the text "{'gpus_per_node': 8}";""" in str(caught.value)
+    assert str(caught.value).endswith("gpu={'gpus_per_node': '{{ params.gpus }}'}")
+
+
 def test_an_empty_list_may_be_rendered() -> None:
     """A parameter that is an empty list asks for nothing."""
     assert parse_request({"models": "[]", "data": ""}) == GpuRequest()
@@ -175,9 +183,9 @@ def test_an_empty_list_may_be_rendered() -> None:
             id="a switch between cards that have none",
         ),
         pytest.param(
-            "8 GPUs",
-            "gpu: expected a GpuRequest or a dict like {'gpus_per_node': 8, 'nodes': 2}, got '8 GPUs'",
-            id="a text",
+            8,
+            "gpu: expected a GpuRequest or a dict like {'gpus_per_node': 8, 'nodes': 2}, got 8",
+            id="a number",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from airflow_gpu_placement.model.outcome import EndGrade, Outcome, OutcomeKind
 from airflow_gpu_placement.operators.settling import settle
 from airflow_gpu_placement.settings import Settings
 
+CASES = Path(__file__).resolve().parents[2] / "cases" / "data"
 SETTINGS = Settings(catalog=Path("gpu_placement.yaml"))
 
 
@@ -52,12 +54,21 @@ def attempt(number: int, pool: str, **fields: Any) -> AttemptRecord:
     )
 
 
-def settled(memory: Memory, known: AttemptRecord, **outcome: Any) -> RemoteJobError:
-    """Settle an end that its node confirmed, with three retries; return the error."""
+def settled(memory: Memory, known: AttemptRecord, *, max_tries: int = 3, **outcome: Any) -> RemoteJobError:
+    """Settle an end that its node confirmed; return the error."""
     memory.write(remember(memory.read(), known))
     end = Outcome(grade=EndGrade.CONFIRMED, **outcome)
     with pytest.raises(RemoteJobError) as caught:
-        asyncio.run(settle(end, known, memory, settings=SETTINGS, try_number=known.try_number, max_tries=3))
+        asyncio.run(
+            settle(
+                end,
+                known,
+                memory,
+                settings=SETTINGS,
+                try_number=known.try_number,
+                max_tries=max_tries,
+            )
+        )
     return caught.value
 
 
@@ -107,6 +118,24 @@ def test_a_failure_with_a_hint_avoids_the_node_when_the_task_is_cleared() -> Non
     assert isinstance(error, TrainingFailed)
     assert not error.retry_elsewhere
     assert memory.record.attempts[0].lost_nodes == ("n1",)
+
+
+def test_the_closing_message_counts_the_ends() -> None:
+    """Whoever reads the failure sees how much of it was the training code's and what ``retries`` would do."""
+    case = json.loads((CASES / "REC-02.json").read_text(encoding="utf-8"))
+    ends: dict[str, dict[str, Any]] = {
+        "infra_loss": {"kind": OutcomeKind.INFRASTRUCTURE, "cause": "NodeLost"},
+        "app_failure": {"kind": OutcomeKind.APPLICATION, "cause": "Error"},
+    }
+    for one, mentions in zip(case["input"]["cases"], case["expect"]["message_mentions"], strict=True):
+        memory = Memory()
+        errors = [
+            settled(memory, attempt(number, what["pool"]), max_tries=one["retries"], **ends[what["class"]])
+            for number, what in enumerate(one["tries"], start=1)
+        ]
+        assert [error.retry_elsewhere for error in errors] == [True] * (len(errors) - 1) + [False]
+        assert [word for word in mentions if word not in str(errors[-1])] == []
+    assert "1 infrastructure" not in str(errors[-1])
 
 
 def test_an_end_that_nobody_saw_is_not_tried_again() -> None:

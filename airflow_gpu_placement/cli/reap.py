@@ -1,0 +1,69 @@
+"""``airflow gpu-placement reap``: withdraw the remote jobs that no task waits for any more."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.cli.process import command, load_catalog, print_rows, signal_deadline_seconds
+from airflow_gpu_placement.cli.reap_database import tasks_in_database
+from airflow_gpu_placement.engine.reaping import Rules
+from airflow_gpu_placement.exceptions import GpuPlacementError
+from airflow_gpu_placement.hooks.clusters import open_on_worker
+from airflow_gpu_placement.operators.reaper import Limits, reap
+from airflow_gpu_placement.operators.reaper_rows import rows_of, to_reap
+from airflow_gpu_placement.settings import load_settings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from airflow_gpu_placement.clusters.connect import OpenCluster
+    from airflow_gpu_placement.operators.reaper import LookUp, Reaped
+
+NOTHING_LEFT, FOUND, ERROR = 0, 1, 3
+
+
+def reap_jobs(
+    args: argparse.Namespace,
+    open_cluster: OpenCluster = open_on_worker,
+    look_up: LookUp = tasks_in_database,
+) -> int:
+    """Tell what was left behind, and withdraw it with ``--delete``."""
+    settings = load_settings()
+    rules = Rules(
+        min_age_seconds=_min_age_seconds(args),
+        installation=settings.installation,
+        unknown_runs=args.unknown_runs,
+    )
+    limits = Limits(signal_deadline_seconds(args), settings.fence_timeout_seconds)
+    reaped = asyncio.run(
+        reap(
+            load_catalog(args).pools,
+            look_up,
+            rules,
+            limits,
+            delete=args.delete,
+            open_cluster=open_cluster,
+        )
+    )
+    print_rows(rows_of(reaped, all_=args.all), args.output)
+    return exit_code(reaped, delete=args.delete)
+
+
+def exit_code(reaped: Reaped, *, delete: bool) -> int:
+    """Return 0 when nothing is left to do, 1 when a dry run found something, 3 when withdrawing failed."""
+    doomed = to_reap(reaped)
+    if not delete:
+        return FOUND if doomed else NOTHING_LEFT
+    return ERROR if any(row.failed for row in doomed) else NOTHING_LEFT
+
+
+def _min_age_seconds(args: argparse.Namespace) -> float:
+    minutes: float = args.min_age_minutes
+    if not minutes >= 0:
+        raise GpuPlacementError(f"--min-age-minutes: must be 0 or more, not {minutes:g}")
+    return minutes * 60.0
+
+
+reap_command = functools.wraps(reap_jobs)(command(reap_jobs))
