@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from benchmarks.node_loss import report as reports
-from benchmarks.node_loss.contenders import (
+from benchmarks.peer import report as reports
+from benchmarks.peer.contenders import (
     CLUSTER,
     FIRST_NODE,
     SECOND_NODE,
@@ -33,8 +33,8 @@ from benchmarks.node_loss.contenders import (
     fleet,
     write_catalog,
 )
-from benchmarks.node_loss.observe import Observer, ready
-from benchmarks.node_loss.samples import (
+from benchmarks.peer.observe import Observer, ready
+from benchmarks.peer.samples import (
     Measurement,
     all_ended,
     jobs_created,
@@ -42,16 +42,16 @@ from benchmarks.node_loss.samples import (
     most_copies,
     state_text,
 )
-from benchmarks.node_loss.speed import SPEEDS
+from benchmarks.peer.speed import SPEEDS
 from lab import Lab
 from lab.airflow.servers import AirflowProcesses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from benchmarks.node_loss.contenders import Contender
-    from benchmarks.node_loss.samples import Sample, View
-    from benchmarks.node_loss.speed import Speed
+    from benchmarks.peer.contenders import Contender
+    from benchmarks.peer.samples import Sample, View
+    from benchmarks.peer.speed import Speed
     from lab import Cluster
 
 #: The lab's Airflow gives up silent tasks early, for tests; here it is as patient as by default.

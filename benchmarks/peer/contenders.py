@@ -13,7 +13,7 @@ import yaml
 from lab import ClusterSpec, LabSpec, NodeSpec
 
 if TYPE_CHECKING:
-    from benchmarks.node_loss.speed import Speed
+    from benchmarks.peer.speed import Speed
     from lab import Cluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from benchmarks.node_loss.contenders import FIRST_NODE, TRAINING
-from benchmarks.node_loss.samples import Sample, View
+from benchmarks.peer.contenders import FIRST_NODE, TRAINING
+from benchmarks.peer.samples import Sample, View
 from lab import LabApiError
 from lab.airflow.rest import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from benchmarks.node_loss.contenders import Contender
+    from benchmarks.peer.contenders import Contender
     from lab import Cluster
     from lab.airflow.client import AirflowClient
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from benchmarks.node_loss.samples import MOMENTS
+from benchmarks.peer.samples import MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.node_loss.samples import Measurement
-    from benchmarks.node_loss.speed import Speed
+    from benchmarks.peer.samples import Measurement
+    from benchmarks.peer.speed import Speed
 
 #: Moments of which a contender that has no such thing is not late.
 _OWN = frozenset({"suspected", "lost", "withdrawn"})

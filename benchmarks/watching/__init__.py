@@ -1,0 +1,3 @@
+"""The parts of ``benchmarks/watch.py``."""
+
+from __future__ import annotations
