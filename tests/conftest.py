@@ -12,6 +12,8 @@ from lab.airflow import diagnostics
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+pytest_plugins = ("tests.harness.scenarios",)
+
 #: Markers of the tests that use servers.
 SERVER_MARKERS = ("lab", "system")
 

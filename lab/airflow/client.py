@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 T = TypeVar("T")
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.5
 LOG_TAIL_LINES = 60
 #: Task instances in these states hold, or will soon hold, something on a cluster.
 UNFINISHED_STATES = (

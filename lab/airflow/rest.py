@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import httpx
 
 REQUEST_TIMEOUT_SECONDS = 30.0
+#: Many requests at a time take all database connections of the API server, and each waits for one more.
+READS_AT_A_TIME = 4
 
 
 class ApiError(Exception):
@@ -24,6 +27,9 @@ class RestSession:
     def __init__(self, base_url: str, username: str, password: str) -> None:
         self._credentials = {"username": username, "password": password}
         self._http = httpx.Client(base_url=base_url, timeout=REQUEST_TIMEOUT_SECONDS, trust_env=False)
+        self._reads = threading.BoundedSemaphore(READS_AT_A_TIME)
+        # On SQLite a write that waits for another one can block the event loop that the other one needs.
+        self._writes = threading.Lock()
 
     def close(self) -> None:
         """Close the connections."""
@@ -31,12 +37,16 @@ class RestSession:
 
     def request(self, method: str, url: str, **kwargs: Any) -> httpx.Response:
         """Send an authenticated request to any path of the server; return the answer as it is."""
-        if "Authorization" not in self._http.headers:
-            self._log_in()
-        response = self._http.request(method, url, **kwargs)
-        if _token_refused(response):
-            self._log_in()
+        with self._reads if method == "GET" else self._writes:
+            if "Authorization" not in self._http.headers:
+                self._log_in()
             response = self._http.request(method, url, **kwargs)
+            if _token_refused(response):
+                self._log_in()
+                response = self._http.request(method, url, **kwargs)
+            if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR and not url.endswith("/dagRuns"):
+                # The database was locked for too long. Nothing but a new DAG run is harmed by asking twice.
+                response = self._http.request(method, url, **kwargs)
         return response
 
     def _log_in(self) -> None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab import Lab
-from lab.airflow.servers import AirflowProcesses
-from tests.system import fleet
+from lab.airflow.servers import COMPONENTS, AirflowProcesses
+from tests.harness.recorder import JobRecorder
+from tests.system import fleet, outcome_fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lab.airflow.client import AirflowClient
+
+#: Scenarios that are played side by side hold this many tasks at the same time, and some of them twice.
+PARALLEL_TASKS = 16
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +39,29 @@ def gpu_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         for cluster in lab.clusters:
             cluster.api.post("/api/v1/namespaces", {"metadata": {"name": fleet.NAMESPACE}})
         yield lab
+
+
+@pytest.fixture(scope="session")
+def recorder(gpu_fleet: Lab) -> Iterator[JobRecorder]:
+    """Follow every remote job of the session, beside the product."""
+    with JobRecorder(gpu_fleet, fleet.NAMESPACE) as following:
+        yield following
+
+
+@pytest.fixture(scope="session")
+def outcome_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Run the clusters on which remote jobs come to every kind of end."""
+    name = f"outcomes-{uuid.uuid4().hex[:6]}"
+    with Lab.up(outcome_fleet.SPEC, name=name, home=tmp_path_factory.mktemp("lab")) as lab:
+        outcome_fleet.prepare(lab)
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def outcome_recorder(outcome_lab: Lab) -> Iterator[JobRecorder]:
+    """Follow every remote job on those clusters."""
+    with JobRecorder(outcome_lab, outcome_fleet.NAMESPACE) as following:
+        yield following
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +87,9 @@ def airflow_processes(
     airflow_connections: Mapping[str, Mapping[str, Any]], airflow_extra_env: Mapping[str, str]
 ) -> Iterator[AirflowProcesses]:
     """Run scheduler, dag-processor, API server and triggerer for the session."""
-    with AirflowProcesses(connections=airflow_connections, extra_env=airflow_extra_env) as processes:
+    with AirflowProcesses(
+        connections=airflow_connections, extra_env=airflow_extra_env, parallelism=PARALLEL_TASKS
+    ) as processes:
         yield processes
 
 
@@ -75,7 +104,8 @@ def airflow(airflow_processes: AirflowProcesses) -> Iterator[AirflowProcesses]:
     yield airflow_processes
     for name, status in airflow_processes.status().items():
         if status.exit_code is not None:
-            airflow_processes.start(name)
+            if name in COMPONENTS:
+                airflow_processes.start(name)
         else:
             airflow_processes.kill(name, signal.SIGCONT)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import yaml
 from lab import ClusterSpec, LabSpec, NodeSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lab import Lab
 
@@ -50,6 +51,37 @@ SPEC = LabSpec(
         ),
     )
 )
+
+
+def containers_of(lab: Lab, timeout_seconds: float = 10) -> dict[str, list[int]]:
+    """Return the processes of each node beside its agent, those that are still there after a while."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        running = {node.name: node.pids() for cluster in lab.clusters for node in cluster.nodes}
+        left = {name: pids for name, pids in running.items() if len(pids) > 1}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.2)
+
+
+def occupied(lab: Lab, cluster: str, node: str, gpus: int) -> Callable[[], None]:
+    """Take all GPUs of a node by a pod of somebody else; return what gives them back."""
+    api, path = lab.cluster(cluster).api, f"/api/v1/namespaces/{NAMESPACE}/pods"
+    name = f"taken-{node}"
+    amount = {"nvidia.com/gpu": str(gpus)}
+    container = {
+        "name": "main",
+        "image": "lab/train-digits",
+        "command": ["/bin/sleep", "3600"],
+        "resources": {"requests": amount, "limits": amount},
+    }
+    spec = {"nodeName": node, "restartPolicy": "Never", "containers": [container]}
+    api.post(path, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+    def give_back() -> None:
+        api.delete(f"{path}/{name}", {"gracePeriodSeconds": 0})
+
+    return give_back
 
 
 def connections(lab: Lab) -> dict[str, dict[str, Any]]:

@@ -146,7 +146,7 @@ def check_tables(text: str) -> None:
         assert verdict in next(line for line in before.splitlines() if line.startswith(f"│ {pool}"))
     assert "Try 2: 1/3 GPU pools fit" in after
     lost = next(line for line in after.splitlines() if line.startswith("│ us-a100"))
-    assert "ExcludedByHistory" in lost
+    assert "NodesLost" in lost
     assert "chosen" in next(line for line in after.splitlines() if line.startswith("│ eu-h100"))
 
 

@@ -15,6 +15,7 @@ from tests.harness.leaks import LeakScope, find_leaks
 from tests.system import fleet
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
     from pathlib import Path
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 FOUR_BIG_GPUS = {"gpus_per_node": 4, "models": ["H100", "A100"], "min_memory_gb": 80}
-LOGICAL_TASK = "airflow-gpu-placement/logical-task"
 
 
 @pytest.fixture
@@ -39,19 +39,8 @@ def no_leaks(gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str) -> I
         deadline_seconds=30,
         finished_is_leak=False,
     )
-    leaks += [f"processes on node {name}: {pids}" for name, pids in containers_of(gpu_fleet).items()]
+    leaks += [f"processes on node {name}: {pids}" for name, pids in fleet.containers_of(gpu_fleet).items()]
     assert not leaks
-
-
-def containers_of(lab: Lab, timeout_seconds: float = 10) -> dict[str, list[int]]:
-    """Return the processes of each node beside its agent, those that are still there after a while."""
-    deadline = time.monotonic() + timeout_seconds
-    while True:
-        running = {node.name: node.pids() for cluster in lab.clusters for node in cluster.nodes}
-        left = {name: pids for name, pids in running.items() if len(pids) > 1}
-        if not left or time.monotonic() > deadline:
-            return left
-        time.sleep(0.2)
 
 
 def jobs_of(lab: Lab, dag_id: str) -> list[dict[str, Any]]:
@@ -76,6 +65,19 @@ def wait_for_step(root: Path, step: int, timeout_seconds: float = 60) -> Path:
     raise AssertionError(f"no checkpoint of step {step} below {root} within {timeout_seconds:g} s")
 
 
+def in_one_process(
+    lab: Lab, catalog: Path, dag_id: str, folder: Path, **dag: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run ``dag.test()`` on a training DAG that saves its checkpoints below a folder."""
+    dag_file = folder / "dags" / f"{dag_id}.py"
+    dag_file.parent.mkdir()
+    dag_file.write_text(fleet.training_dag(dag_id, folder, gpu=FOUR_BIG_GPUS, **dag))
+    return run_dag_test(
+        dag_file, dag_id, env=fleet.airflow_environment(catalog), connections=fleet.connections(lab)
+    )
+
+
+@pytest.mark.scenario("PLACE.CHEAPEST", "the cheapest pool that fits ran it; its result is the XCom")
 @pytest.mark.usefixtures("no_leaks")
 def test_a_job_is_placed_runs_and_returns_its_result(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
@@ -101,6 +103,7 @@ def test_a_job_is_placed_runs_and_returns_its_result(
     assert "epoch 3" in log
 
 
+@pytest.mark.scenario("PLACE.GANG", "two ranks on two whole nodes agreed on one result")
 @pytest.mark.usefixtures("no_leaks")
 def test_a_job_over_two_nodes_runs_as_a_gang(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
@@ -122,6 +125,7 @@ def test_a_job_over_two_nodes_runs_as_a_gang(
     assert "[rank 1]" in log
 
 
+@pytest.mark.scenario("END.TRAINING-BUG", "failed in try 1 with one remote job ever")
 @pytest.mark.usefixtures("no_leaks")
 def test_a_bug_in_the_training_code_fails_the_task_now(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
@@ -143,6 +147,7 @@ def test_a_bug_in_the_training_code_fails_the_task_now(
     assert "AskedFailureError" in error
 
 
+@pytest.mark.scenario("PLACE.NEVER", "failed in try 1 without a remote job")
 @pytest.mark.usefixtures("no_leaks")
 def test_what_can_never_fit_fails_at_once_and_says_why_for_each_pool(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
@@ -165,6 +170,7 @@ def test_what_can_never_fit_fails_at_once_and_says_why_for_each_pool(
     assert "'H100'" in error
 
 
+@pytest.mark.scenario("LOSS.POWER", "success in try 2 elsewhere, from the newest checkpoint")
 @pytest.mark.usefixtures("no_leaks")
 def test_the_loss_of_a_node_moves_the_job_and_it_resumes(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
@@ -201,23 +207,12 @@ def test_the_loss_of_a_node_moves_the_job_and_it_resumes(
     assert record["attempts"][0]["grade"] == "unknown"
 
 
+@pytest.mark.scenario("PLACE.DAG-TEST", "dag.test() ended as a success with one remote job")
 def test_dag_test_runs_the_whole_line(
     gpu_fleet: Lab, catalog_path: Path, unique_dag_id: str, tmp_path: Path
 ) -> None:
     """``dag.test()`` needs no scheduler and no triggerer, and ends the same."""
-    dags = tmp_path / "dags"
-    dags.mkdir()
-    dag_file = dags / f"{unique_dag_id}.py"
-    dag_file.write_text(
-        fleet.training_dag(unique_dag_id, tmp_path, gpu=FOUR_BIG_GPUS, arguments=["--epochs", "2"])
-    )
-
-    process = run_dag_test(
-        dag_file,
-        unique_dag_id,
-        env=fleet.airflow_environment(catalog_path),
-        connections=fleet.connections(gpu_fleet),
-    )
+    process = in_one_process(gpu_fleet, catalog_path, unique_dag_id, tmp_path, arguments=["--epochs", "2"])
 
     result = dag_test_result(process)
     assert (result.run_state, result.task_states) == ("success", {"train": "success"}), process.stdout
@@ -228,18 +223,8 @@ def test_no_catalogue_says_where_it_was_looked_for(
     gpu_fleet: Lab, unique_dag_id: str, tmp_path: Path
 ) -> None:
     """The message names the path and shows how to make one."""
-    dags = tmp_path / "dags"
-    dags.mkdir()
-    dag_file = dags / f"{unique_dag_id}.py"
-    dag_file.write_text(
-        fleet.training_dag(unique_dag_id, tmp_path, gpu=FOUR_BIG_GPUS, arguments=[], retries=0)
-    )
-
-    process = run_dag_test(
-        dag_file,
-        unique_dag_id,
-        env=fleet.airflow_environment(tmp_path / "nowhere.yaml"),
-        connections=fleet.connections(gpu_fleet),
+    process = in_one_process(
+        gpu_fleet, tmp_path / "nowhere.yaml", unique_dag_id, tmp_path, arguments=[], retries=0
     )
 
     assert process.returncode == 1
@@ -249,27 +234,15 @@ def test_no_catalogue_says_where_it_was_looked_for(
     assert "retries=0" in told
 
 
+@pytest.mark.scenario("PLACE.REFUSED", "success in try 2 in another pool")
 def test_a_pool_that_refuses_the_job_is_left_for_another(
     gpu_fleet: Lab, unique_dag_id: str, tmp_path: Path
 ) -> None:
     """The cheapest pool's namespace does not exist: the next try goes elsewhere at once."""
     document = fleet.catalog(gpu_fleet)
     document["pools"][0]["namespace"] = "nowhere"
-    catalog = tmp_path / "catalog.yaml"
-    catalog.write_text(yaml.safe_dump(document))
-    dags = tmp_path / "dags"
-    dags.mkdir()
-    dag_file = dags / f"{unique_dag_id}.py"
-    dag_file.write_text(
-        fleet.training_dag(unique_dag_id, tmp_path, gpu=FOUR_BIG_GPUS, arguments=["--epochs", "2"])
-    )
-
-    process = run_dag_test(
-        dag_file,
-        unique_dag_id,
-        env=fleet.airflow_environment(catalog),
-        connections=fleet.connections(gpu_fleet),
-    )
+    (catalog := tmp_path / "catalog.yaml").write_text(yaml.safe_dump(document))
+    process = in_one_process(gpu_fleet, catalog, unique_dag_id, tmp_path, arguments=["--epochs", "2"])
 
     result = dag_test_result(process)
     assert (result.run_state, result.tries) == ("success", {"train": 2}), process.stdout
@@ -277,6 +250,7 @@ def test_a_pool_that_refuses_the_job_is_left_for_another(
     assert 'namespaces "nowhere" not found' in process.stdout + process.stderr
 
 
+@pytest.mark.scenario("PLACE.ON-WORKER", "success without a deferral")
 @pytest.mark.usefixtures("no_leaks")
 def test_a_worker_can_wait_itself(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
@@ -297,6 +271,7 @@ def test_a_worker_can_wait_itself(
     assert len(jobs_of(gpu_fleet, unique_dag_id)) == 1
 
 
+@pytest.mark.scenario("PLACE.MAPPED", "three remote jobs in three pools")
 @pytest.mark.usefixtures("no_leaks")
 def test_mapped_tasks_are_placed_each_on_its_own(
     gpu_fleet: Lab, airflow: AirflowProcesses, unique_dag_id: str, tmp_path: Path
