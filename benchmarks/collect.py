@@ -11,7 +11,6 @@ import asyncio
 import gc
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +28,8 @@ from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
 from airflow_gpu_placement.model.kube import ListPage, Node, Pod
 from airflow_gpu_placement.model.pool import ClusterRef, GpuPool
 from airflow_gpu_placement.signals.collect import collect
+from benchmarks.fake_api import Server, serving
+from benchmarks.loop_watch import LoopWatch
 from benchmarks.synthetic import PAGE, node_page, pod_page
 from lab import pki
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.clusters.client import ClusterClient
 
 SCENARIOS = ((1, 1_000), (1, 5_000), (10, 1_000), (10, 5_000), (100, 200))
-DELAYS_MS = (20, 80, 145)
-_TICK_SECONDS = 0.001
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,60 +62,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     longest_block_seconds: float | None = None
     longest_block_cpu_seconds: float | None = None
     free_gpus: int | None = None
-
-
-class Server(NamedTuple):
-    """Where the fake clusters are."""
-
-    port: int
-    pods_per_node: int
-
-    def base(self, endpoint: int, nodes: int) -> str:
-        """Return the address of one cluster; its distance depends on its number."""
-        delay = DELAYS_MS[endpoint % len(DELAYS_MS)]
-        return f"http://127.0.0.1:{self.port}/{endpoint}/{delay}/{nodes}"
-
-
-@contextmanager
-def serving(sizes: list[int], pods_per_node: int, *, compress: bool) -> Iterator[Server]:
-    """Run the server process."""
-    command = [sys.executable, "-m", "benchmarks.fake_api", "--pods-per-node", str(pods_per_node)]
-    command += ["--prepare", *map(str, sizes), *(["--gzip"] if compress else [])]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError("unreachable: both are pipes")
-        try:
-            yield Server(json.loads(process.stdout.readline())["port"], pods_per_node)
-        finally:
-            process.stdin.close()
-            process.wait(timeout=30)
-
-
-class LoopWatch:
-    """Measures how late the event loop gets to a call that is due every millisecond.
-
-    On a busy machine that is also time in which the process did not run at all, so the CPU time that passed
-    meanwhile in the whole process is kept beside it.
-    """
-
-    def __init__(self) -> None:
-        self.longest_seconds = 0.0
-        self.longest_cpu_seconds = 0.0
-        self._loop = asyncio.get_running_loop()
-        self._due = self._loop.time() + _TICK_SECONDS
-        self._cpu = time.process_time()
-        self._handle = self._loop.call_at(self._due, self._tick)
-
-    def _tick(self) -> None:
-        now, cpu = self._loop.time(), time.process_time()
-        self.longest_seconds = max(self.longest_seconds, now - self._due)
-        self.longest_cpu_seconds = max(self.longest_cpu_seconds, cpu - self._cpu)
-        self._due, self._cpu = now + _TICK_SECONDS, cpu
-        self._handle = self._loop.call_at(self._due, self._tick)
-
-    def stop(self) -> None:
-        """End it."""
-        self._handle.cancel()
 
 
 class Collected(NamedTuple):
@@ -301,7 +246,7 @@ def table_of(rows: list[Row]) -> Table:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.collect", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--pods-per-node", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -318,7 +263,7 @@ def main() -> None:
         found = {"decode_cpu_seconds_per_1000": decode, "rows": msgspec.to_builtins(rows)}
         print(json.dumps(found, indent=1))
         return
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(table_of(rows))
     console.print(
         f"Decoding alone: {decode['nodes']:.3f} CPU s for 1,000 nodes, {decode['pods']:.3f} for 1,000 pods."

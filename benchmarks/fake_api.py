@@ -9,19 +9,49 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import subprocess
 import sys
 import zlib
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
 from benchmarks.synthetic import PAGE, node_page, pod_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+DELAYS_MS = (20, 80, 145)
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+
+
+class Server(NamedTuple):
+    """Where the fake clusters are."""
+
+    port: int
+    pods_per_node: int
+
+    def base(self, endpoint: int, nodes: int) -> str:
+        """Return the address of one cluster; its distance depends on its number."""
+        delay = DELAYS_MS[endpoint % len(DELAYS_MS)]
+        return f"http://127.0.0.1:{self.port}/{endpoint}/{delay}/{nodes}"
+
+
+@contextmanager
+def serving(sizes: list[int], pods_per_node: int, *, compress: bool) -> Iterator[Server]:
+    """Run the server process."""
+    command = [sys.executable, "-m", "benchmarks.fake_api", "--pods-per-node", str(pods_per_node)]
+    command += ["--prepare", *map(str, sizes), *(["--gzip"] if compress else [])]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if process.stdin is None or process.stdout is None:
+            raise AssertionError("unreachable: both are pipes")
+        try:
+            yield Server(json.loads(process.stdout.readline())["port"], pods_per_node)
+        finally:
+            process.stdin.close()
+            process.wait(timeout=30)
 
 
 class FakeApi:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import re
 import signal
@@ -28,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from benchmarks import telling
 from benchmarks.losses import figures, fleet
 from lab import Lab
 from lab.airflow.rest import ApiError
@@ -46,6 +45,7 @@ QUIET_SECONDS = 60.0
 
 _STAMP = re.compile(r"^(\d{4}-\d\d-\d\dT\S+) .*?(suspected: |NodeLost: |Created remote job )", re.MULTILINE)
 _IDENTITY = "airflow-gpu-placement/identity"
+_tell = telling.progress()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,8 +109,7 @@ class _Run:
             measured = [peer.result() for peer in peers]
         return figures.Report(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
-            machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-            f"load average {os.getloadavg()[0]:.1f}",
+            machine=telling.machine(),
             node_grace_seconds=self._args.node_grace_seconds,
             losses=losses,
             pauses=len(paused),
@@ -241,13 +240,6 @@ class _Run:
         return figures.PeerLoss(
             title=fleet.PEERS[dag_id], replaced_seconds=found, watched_seconds=time.monotonic() - started
         )
-
-
-_STARTED = time.monotonic()
-
-
-def _tell(line: str) -> None:
-    print(f"[{time.monotonic() - _STARTED:6.1f} s] {line}", file=sys.stderr, flush=True)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

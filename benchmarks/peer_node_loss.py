@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
-import os
-import platform
 import signal
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from benchmarks import telling
 from benchmarks.peer import report as reports
 from benchmarks.peer.contenders import (
     CLUSTER,
@@ -69,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 160)
     speed = SPEEDS[args.speed]
     console.print(speed.describe(), highlight=False)
-    report = run(args, speed, _progress())
+    report = run(args, speed, telling.progress())
     console.print(reports.table(report))
     for line in reports.notes(report):
         console.print(f"- {line}", highlight=False, markup=False)
@@ -161,7 +160,7 @@ def _lose_power(
     after = observer.watch(args.after_seconds, all_ended, changes.look)
     return reports.Report(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=_machine(),
+        machine=telling.machine(),
         versions=_versions(cluster),
         speed=speed,
         window_seconds=args.window_seconds,
@@ -224,16 +223,6 @@ class _Changes:
 
 def _cordon(cluster: Cluster, node: str, *, shut: bool) -> None:
     cluster.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": shut or None}})
-
-
-def _progress() -> Callable[[str], None]:
-    started = time.monotonic()
-    return lambda line: print(f"[{time.monotonic() - started:6.1f} s] {line}", file=sys.stderr, flush=True)
-
-
-def _machine() -> str:
-    load = os.getloadavg()[0]
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load average {load:.1f}"
 
 
 def _versions(cluster: Cluster) -> dict[str, str]:

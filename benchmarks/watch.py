@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import signal
 import statistics
 import sys
@@ -27,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from airflow_gpu_placement.model.attempt import MANAGED_LABEL
-from benchmarks.losses.figures import quantile
+from benchmarks import telling
 from benchmarks.watching.children import Ends, Triggers
 from lab import ClusterSpec, Lab, LabSpec
 
@@ -42,6 +40,7 @@ START_SECONDS = 300.0
 END_SECONDS = 240.0
 SETTLE_SECONDS = 20.0
 TITLES = {"ours": "RemoteJobTrigger", "peer": "KubernetesJobTrigger"}
+_tell = telling.progress()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,8 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             rows = {kind: _measure(kind, args, cluster, home) for kind in TITLES}
     report = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"load average {os.getloadavg()[0]:.1f}",
+        "machine": telling.machine(),
         "jobs": args.jobs,
         **rows,
     }
@@ -106,7 +104,7 @@ def _measure(kind: str, args: argparse.Namespace, cluster: Cluster, home: Path) 
         / len(jobs),
         "events": len(delays),
         "event_p50_seconds": statistics.median(delays),
-        "event_p99_seconds": quantile(delays, 0.99),
+        "event_p99_seconds": telling.quantile(delays, 0.99),
         "longest_block_seconds": last["block"],
     }
 
@@ -197,13 +195,6 @@ def _table(report: dict[str, Any]) -> Table:
         ratio = f"{peer / ours:.1f}x" if ours > 0 else ""
         table.add_row(title, f"{ours:.2f}", f"{peer:.2f}", ratio)
     return table
-
-
-_STARTED = time.monotonic()
-
-
-def _tell(line: str) -> None:
-    print(f"[{time.monotonic() - _STARTED:6.1f} s] {line}", file=sys.stderr, flush=True)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

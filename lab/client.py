@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     Parameter = str | int | bool
 
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 _POLL_SECONDS = 0.1
 _TEXT_LIMIT = 2000

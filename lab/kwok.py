@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 LABEL = {"lab/node": "kwok"}
 """On every KWOK node, for a pod's nodeSelector."""
-TAINT_KEY = "kwok.x-k8s.io/node"
 MANAGED = {"kwok.x-k8s.io/node": "fake"}
 """Annotation of the nodes that the controller looks after."""
 
@@ -53,8 +52,6 @@ class Kwok:
         *,
         prefix: str = "kwok",
         gpus: int | None = None,
-        labels: Mapping[str, str] | None = None,
-        tainted: bool = False,
         progress: Callable[[str], None] | None = None,
     ) -> list[str]:
         """Add nodes, start the controller if it does not run, and wait until all are Ready.
@@ -63,7 +60,6 @@ class Kwok:
 
         :param profile: name of a machine profile, as for process nodes.
         :param prefix: the nodes are called ``PREFIX-0`` and so on.
-        :param tainted: keep pods away that do not tolerate ``kwok.x-k8s.io/node=fake:NoSchedule``.
         :return: their names.
         """
         if profile not in profiles.PROFILES:
@@ -72,13 +68,7 @@ class Kwok:
         self.cluster.order("kwok-start", program=str(program))
         names = [f"{prefix}-{number}" for number in range(count)]
         bodies = [
-            _node(
-                name,
-                profiles.materialise(
-                    profile, node_name=name, gpus=gpus, extra_labels={**(labels or {}), **LABEL}
-                ),
-                tainted=tainted,
-            )
+            _node(name, profiles.materialise(profile, node_name=name, gpus=gpus, extra_labels=LABEL))
             for name in names
         ]
         _write_all(self.cluster.api, [("POST", _NODES, body) for body in bodies])
@@ -95,17 +85,11 @@ class Kwok:
         found = self.cluster.api.get(_NODES, labelSelector="lab/node=kwok")["items"]
         return [node["metadata"]["name"] for node in found]
 
-    def finish_pods(
-        self, namespace: str, selector: str = "", *, exit_code: int = 0, reason: str = "Error"
-    ) -> int:
-        """Let running pods on KWOK nodes end now; return how many were told.
+    def finish_pods(self, namespace: str, selector: str) -> int:
+        """Let running pods on KWOK nodes succeed now; return how many were told.
 
-        :param selector: label selector; every pod of the namespace by default.
-        :param exit_code: of their containers; 0 is a success.
+        :param selector: label selector.
         """
-        notes = {"lab/complete-after": "0s"}
-        if exit_code:
-            notes = {"lab/fail-after": "0s", "lab/exit-code": str(exit_code), "lab/reason": reason}
         api, path = self.cluster.api, f"/api/v1/namespaces/{namespace}/pods"
         mine = set(self.names())
         names = [
@@ -113,7 +97,7 @@ class Kwok:
             for pod in api.get(path, labelSelector=selector)["items"]
             if pod["spec"].get("nodeName") in mine
         ]
-        change = {"metadata": {"annotations": notes}}
+        change = {"metadata": {"annotations": {"lab/complete-after": "0s"}}}
         return _write_all(api, [("PATCH", f"{path}/{name}", change) for name in names])
 
     def _wait_ready(self, names: set[str]) -> None:
@@ -162,12 +146,9 @@ def _write_all(api: ApiClient, requests: Sequence[tuple[str, str, Any]]) -> int:
         return sum(pool.map(write, [requests[start::_WRITERS] for start in range(_WRITERS)]))
 
 
-def _node(name: str, profile: Mapping[str, Any], *, tainted: bool) -> dict[str, Any]:
+def _node(name: str, profile: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a node; the controller keeps what its status says and adds Ready."""
-    taints = [*profile["taints"]]
-    if tainted:
-        taints.append({"key": TAINT_KEY, "value": "fake", "effect": "NoSchedule"})
-    spec: dict[str, Any] = {"taints": taints} if taints else {}
+    spec: dict[str, Any] = {"taints": profile["taints"]} if profile["taints"] else {}
     if profile["provider_id"]:
         spec["providerID"] = profile["provider_id"]
     texts = ("machineID", "systemUUID", "bootID", "kernelVersion", "kubeProxyVersion")

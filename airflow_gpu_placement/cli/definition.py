@@ -161,31 +161,7 @@ def _request_arg(name: str, help_: str, *, repeats: bool, switch: bool, metavar:
 
 def _commands() -> tuple[ActionCommand, ...]:
     return (
-        ActionCommand(
-            name="place",
-            help="Say where a job could run now, and why not elsewhere; changes nothing",
-            description=(
-                "Decide where a job could run now, as a task would, without running it. The request comes "
-                "from flags, from a file, or from a task of a DAG; flags win over the other two. Nothing is "
-                "written to any cluster."
-            ),
-            epilog="exit code: 0 a pool fits, 1 none fits now but one may later, 2 none ever will, 3 error",
-            func=lazy_load_command(f"{_PACKAGE}.place.place_command"),
-            args=(
-                *request_args(),
-                ARG_REQUEST,
-                ARG_DAG,
-                ARG_TASK,
-                ARG_TEAM,
-                ARG_PROFILE,
-                ARG_COUNTERFACTUAL,
-                ARG_BUNDLE_NAME,
-                ARG_CATALOG,
-                ARG_DEADLINE,
-                ARG_OUTPUT,
-                ARG_VERBOSE,
-            ),
-        ),
+        _place(),
         ActionCommand(
             name="pools",
             help="List every GPU pool with what it has free now",
@@ -211,26 +187,58 @@ def _commands() -> tuple[ActionCommand, ...]:
             func=lazy_load_command(f"{_PACKAGE}.doctor.command.doctor_command"),
             args=(ARG_DAGS, ARG_BUNDLE_NAME, ARG_CATALOG, ARG_DEADLINE, ARG_OUTPUT, ARG_VERBOSE),
         ),
-        ActionCommand(
-            name="reap",
-            help="Look for remote jobs that no task waits for any more, and withdraw them",
-            description=(
-                "Compare the remote jobs on all clusters of the catalogue with Airflow's metadata database. "
-                "A job whose task has ended, is gone or has begun another try was left behind. It is only "
-                "told unless --delete is given."
-            ),
-            epilog="exit code: 0 nothing left to do, 1 found something and told it, 3 error",
-            func=lazy_load_command(f"{_PACKAGE}.reap.reap_command"),
-            args=(
-                ARG_DELETE,
-                ARG_MIN_AGE,
-                ARG_UNKNOWN_RUNS,
-                ARG_ALL,
-                ARG_CATALOG,
-                ARG_DEADLINE,
-                ARG_OUTPUT,
-                ARG_VERBOSE,
-            ),
+        _reap(),
+    )
+
+
+def _place() -> ActionCommand:
+    return ActionCommand(
+        name="place",
+        help="Say where a job could run now, and why not elsewhere; changes nothing",
+        description=(
+            "Decide where a job could run now, as a task would, without running it. The request comes "
+            "from flags, from a file, or from a task of a DAG; flags win over the other two. Nothing is "
+            "written to any cluster."
+        ),
+        epilog="exit code: 0 a pool fits, 1 none fits now but one may later, 2 none ever will, 3 error",
+        func=lazy_load_command(f"{_PACKAGE}.place.place_command"),
+        args=(
+            *request_args(),
+            ARG_REQUEST,
+            ARG_DAG,
+            ARG_TASK,
+            ARG_TEAM,
+            ARG_PROFILE,
+            ARG_COUNTERFACTUAL,
+            ARG_BUNDLE_NAME,
+            ARG_CATALOG,
+            ARG_DEADLINE,
+            ARG_OUTPUT,
+            ARG_VERBOSE,
+        ),
+    )
+
+
+def _reap() -> ActionCommand:
+    return ActionCommand(
+        name="reap",
+        help="Look for remote jobs that no task waits for any more, and withdraw them",
+        description=(
+            "Compare the remote jobs on all clusters of the catalogue with Airflow's metadata database. "
+            "A job whose task has ended, is gone or has begun another try was left behind. It is only "
+            "told unless --delete is given."
+        ),
+        epilog="exit code: 0 nothing left to do, 1 found something and told it, 3 error",
+        func=lazy_load_command(f"{_PACKAGE}.reap.reap_command"),
+        args=(
+            ARG_DELETE,
+            ARG_MIN_AGE,
+            ARG_UNKNOWN_RUNS,
+            ARG_ALL,
+            ARG_CATALOG,
+            ARG_DEADLINE,
+            ARG_OUTPUT,
+            ARG_VERBOSE,
         ),
     )
 
@@ -240,7 +248,7 @@ def get_gpu_placement_commands() -> list[GroupCommand]:
     return [
         GroupCommand(
             name="gpu-placement",
-            help="Place GPU training jobs: what fits where, and what is set up wrongly",
+            help="Place GPU training jobs: what fits where, what is set up wrongly, what was left behind",
             subcommands=_commands(),
         )
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
@@ -15,7 +15,7 @@ from sqlalchemy import select
 from airflow_gpu_placement.engine.reaping import TaskNow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from sqlalchemy.orm import Session
 
@@ -35,71 +35,57 @@ def tasks_in_database(tasks: Collection[LogicalTask]) -> Mapping[LogicalTask, Ta
 def _look_up(session: Session, tasks: list[LogicalTask]) -> Iterator[tuple[LogicalTask, TaskNow]]:
     for start in range(0, len(tasks), _TASKS_A_QUESTION):
         some = tasks[start : start + _TASKS_A_QUESTION]
-        runs = {(task.dag_id, task.run_id) for task in some}
-        dag_ids, run_ids = {dag for dag, _ in runs}, {run for _, run in runs}
-        task_ids = {task.task_id for task in some}
-        # Each list by itself reads more than is asked for, and works on every database.
-        existing = {
-            (run.dag_id, run.run_id)
-            for run in session.execute(
-                select(DagRun.dag_id, DagRun.run_id).where(
-                    DagRun.dag_id.in_(dag_ids), DagRun.run_id.in_(run_ids)
-                )
-            )
-        }
-        instances = {
-            (row.dag_id, row.run_id, row.task_id, row.map_index): (str(row.id), row.state)
-            for row in session.execute(
-                select(
-                    TaskInstance.id,
-                    TaskInstance.dag_id,
-                    TaskInstance.run_id,
-                    TaskInstance.task_id,
-                    TaskInstance.map_index,
-                    TaskInstance.state,
-                ).where(
-                    TaskInstance.dag_id.in_(dag_ids),
-                    TaskInstance.run_id.in_(run_ids),
-                    TaskInstance.task_id.in_(task_ids),
-                )
-            )
-        }
-        earlier = _earlier(
-            session.execute(
-                select(
-                    TaskInstanceHistory.task_instance_id,
-                    TaskInstanceHistory.dag_id,
-                    TaskInstanceHistory.run_id,
-                    TaskInstanceHistory.task_id,
-                    TaskInstanceHistory.map_index,
-                ).where(
-                    TaskInstanceHistory.dag_id.in_(dag_ids),
-                    TaskInstanceHistory.run_id.in_(run_ids),
-                    TaskInstanceHistory.task_id.in_(task_ids),
-                )
-            )
-        )
+        runs = _runs(session, some)
+        instances: dict[_Key, tuple[str, str | None]] = {}
+        attempts: dict[_Key, set[str]] = defaultdict(set)
+        for attempt_id, key, state in _rows(session, some, TaskInstance.id, TaskInstance):
+            instances[key] = attempt_id, state
+            attempts[key].add(attempt_id)
+        earlier = _rows(session, some, TaskInstanceHistory.task_instance_id, TaskInstanceHistory)
+        for attempt_id, key, _ in earlier:
+            attempts[key].add(attempt_id)
         for task in some:
-            attempt_id, state = instances.get(_key(task), (None, None))
-            known = earlier[_key(task)] | ({attempt_id} if attempt_id else set())
+            current, state = instances.get(_key(task), (None, None))
             yield (
                 task,
                 TaskNow(
-                    run_exists=(task.dag_id, task.run_id) in existing,
-                    exists=attempt_id is not None,
-                    attempt_id=attempt_id,
-                    attempts=frozenset(known),
+                    run_exists=(task.dag_id, task.run_id) in runs,
+                    exists=current is not None,
+                    attempt_id=current,
+                    attempts=frozenset(attempts[_key(task)]),
                     over=state in State.finished,
-                    state=None if state is None else str(state),
+                    state=state,
                 ),
             )
 
 
-def _earlier(rows: Iterable[tuple[object, str, str, str, int]]) -> Mapping[_Key, set[str]]:
-    found: dict[_Key, set[str]] = defaultdict(set)
-    for attempt_id, dag_id, run_id, task_id, map_index in rows:
-        found[dag_id, run_id, task_id, map_index].add(str(attempt_id))
-    return found
+def _runs(session: Session, tasks: list[LogicalTask]) -> set[tuple[str, str]]:
+    """Return the runs of these tasks that exist, and perhaps others."""
+    question = select(DagRun.dag_id, DagRun.run_id).where(
+        DagRun.dag_id.in_({task.dag_id for task in tasks}),
+        DagRun.run_id.in_({task.run_id for task in tasks}),
+    )
+    return {(dag_id, run_id) for dag_id, run_id in session.execute(question)}
+
+
+def _rows(
+    session: Session, tasks: list[LogicalTask], attempt_id: Any, table: Any
+) -> Iterator[tuple[str, _Key, str | None]]:
+    """Return id, key and state of every row of these tasks, and perhaps of others.
+
+    Each list by itself reads more than is asked for, and works on every database.
+
+    :param attempt_id: column of ``table`` that holds the id of the task instance.
+    """
+    question = select(
+        attempt_id, table.dag_id, table.run_id, table.task_id, table.map_index, table.state
+    ).where(
+        table.dag_id.in_({task.dag_id for task in tasks}),
+        table.run_id.in_({task.run_id for task in tasks}),
+        table.task_id.in_({task.task_id for task in tasks}),
+    )
+    for found, dag_id, run_id, task_id, map_index, state in session.execute(question):
+        yield str(found), (dag_id, run_id, task_id, map_index), None if state is None else str(state)
 
 
 def _key(task: LogicalTask) -> _Key:

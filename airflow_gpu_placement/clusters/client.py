@@ -15,7 +15,7 @@ from airflow_gpu_placement.clusters.errors import from_event
 from airflow_gpu_placement.clusters.lines import LineSplitter
 from airflow_gpu_placement.clusters.turns import a_turn
 from airflow_gpu_placement.clusters.wire import Wire
-from airflow_gpu_placement.exceptions import ClusterError
+from airflow_gpu_placement.exceptions import ClusterError, WrongCluster
 from airflow_gpu_placement.model.kube import ListPage, ObjectMeta, Status, Struct
 
 if TYPE_CHECKING:
@@ -84,6 +84,18 @@ class ClusterClient:
             self._uid = (await self.get_as("/api/v1/namespaces/kube-system", _Named)).metadata.uid
         return self._uid
 
+    async def check_uid(self, expected: str | None, conn_id: str) -> None:
+        """Refuse to go on in another cluster than the expected one.
+
+        :param expected: ``None``: any cluster will do.
+        :param conn_id: Airflow connection that led here, for the text.
+        :raises WrongCluster: another cluster answers.
+        """
+        if expected is not None and await self.uid() != expected:
+            raise WrongCluster(
+                f"connection {conn_id!r} leads to cluster {self._uid} ({self.server}), not to {expected}"
+            )
+
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """Return the body of a GET."""
         for left in reversed(range(_READ_TRIES)):
@@ -145,9 +157,7 @@ class ClusterClient:
         """POST an object once and return what the server made of it."""
         return await self._wire.call("POST", path, body=body)
 
-    async def delete(
-        self, path: str, *, uid: str | None = None, propagation: str = "Foreground", grace: int | None = None
-    ) -> bytes:
+    async def delete(self, path: str, *, uid: str | None = None, propagation: str = "Foreground") -> None:
         """DELETE an object; with ``uid`` only if it is still that one (else ``Conflict``)."""
         options: dict[str, Any] = {
             "kind": "DeleteOptions",
@@ -156,9 +166,7 @@ class ClusterClient:
         }
         if uid is not None:
             options["preconditions"] = {"uid": uid}
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
-        return await self._wire.call("DELETE", path, body=options)
+        await self._wire.call("DELETE", path, body=options)
 
     async def watch(
         self,

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.pod_evidence import ended
 from airflow_gpu_placement.engine.quantity import is_quantity, whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from airflow_gpu_placement.model.kube import Container, Pod, PodSpec, Quantity
-
-_TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def pod_devices(spec: PodSpec, resource_name: str, elsewhere: Collection[str] = ()) -> int:
@@ -66,7 +65,7 @@ def devices_held(pod: Pod, resource_name: str) -> int:
 
 def is_live(pod: Pod) -> bool:
     """Whether a pod has not ended; a terminating one has not."""
-    return pod.status.phase not in _TERMINAL_PHASES
+    return not ended(pod)
 
 
 def used_devices(pods: Iterable[Pod], resource_name: str) -> dict[str, int]:

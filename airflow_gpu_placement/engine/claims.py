@@ -1,8 +1,7 @@
 """Claims on pools: GPUs that attempts were promised and that the snapshot does not show yet.
 
 A claim holds ``max(0, claimed - seen)`` GPUs on top of what pods hold. Nobody knows on which nodes its pods
-will
-land, so they are laid where they leave the least room for the newcomer.
+will land, so they are laid where they leave the least room for the newcomer.
 """
 
 from __future__ import annotations
@@ -78,11 +77,6 @@ class _Owners:
             if name == pool.name or self._share(owner, pool)
             for claim in self._claims[name]
         ]
-
-    def _same_cluster(self, owner: GpuPool, pool: GpuPool) -> bool:
-        """Whether two pools are known by one uid; where it is not known, their connection decides."""
-        uid, other = _uid(owner, self._seen.get(owner.name)), _uid(pool, self._seen.get(pool.name))
-        return uid is None or other is None or uid == other
 
     def _share(self, owner: GpuPool, pool: GpuPool) -> bool:
         """Whether two pools of a cluster may have nodes in common: those seen, else what selectors allow."""

@@ -1,8 +1,7 @@
 """For each reason code the smallest change that is sure to clear it, as a path and a new value.
 
 What the author can change comes first (the request), then what the platform team can (the catalogue, a
-budget),
-then what only time can (nodes that become free).
+budget), then what only time can (nodes that become free).
 """
 
 from __future__ import annotations

@@ -28,10 +28,8 @@ def first_cause(observation: Observation, *, wait_for_peers: bool) -> Finding | 
     """Return the finding that the other pods' findings follow from; ``None``: no pod is in trouble.
 
     An exit code does not say who was first: when a node loses power, the ranks elsewhere exit within the
-    second
-    while the node is still believed alive. So an exit code of one pod waits until no peer can be the cause:
-    it
-    has ended too, or its node was heard of after the failure.
+    second while the node is still believed alive. So an exit code of one pod waits until no peer can be the
+    cause: it has ended too, or its node was heard of after the failure.
 
     :param wait_for_peers: whether to hold back until then.
     """

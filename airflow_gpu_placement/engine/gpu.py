@@ -95,8 +95,7 @@ def identify(labels: Mapping[str, str]) -> GpuIdentity | None:
     """Tell which GPU a node's labels describe.
 
     The identity is that of the physical card, also where devices are slices or shares of it. A product that
-    is
-    not in the table becomes a model of its own under its normalised name: it is never taken for a similar
+    is not in the table becomes a model of its own under its normalised name: it is never taken for a similar
     one.
 
     :param labels: labels of the node.

@@ -1,8 +1,7 @@
 """The table of known GPU models, and the one way to read a model name.
 
 A name is cut into words; the leading words must be exactly one alias of the table, and every word after them
-must
-be a known qualifier (memory, form factor). Nothing is ever found inside a longer name: ``A10`` is not in
+must be a known qualifier (memory, form factor). Nothing is ever found inside a longer name: ``A10`` is not in
 ``A100``.
 """
 

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 _AGAINST_THE_POOL = frozenset({OutcomeKind.INFRASTRUCTURE, OutcomeKind.CONFIGURATION})
 
 
-def history_of(record: TaskRecord) -> History:
+def history_of(record: TaskRecord, clear_number: int = 0) -> History:
     """Sum up the attempts: which nodes were lost, how often each pool did not work out, what is ruled out.
 
     A failure by configuration counts against its pool too, because what is missing there (a secret, access to
-    an image) may be present elsewhere.
+    an image) may be present elsewhere. What rules a pool out counts until the task is cleared: whoever clears
+    it may have mended that.
+
+    :param clear_number: how often the DAG run has been cleared by now.
     """
     boots: dict[str, dict[str, str | None]] = {}
     losses: dict[str, int] = {}
@@ -36,6 +39,7 @@ def history_of(record: TaskRecord) -> History:
             losses[attempt.pool] = losses.get(attempt.pool, 0) + 1
         if attempt.cause == START_TIMEOUT and attempt.ended_at is not None:
             start_timeouts[attempt.pool] = attempt.ended_at
+    since_clear = [one for one in record.attempts if one.clear_number >= clear_number]
     known = {
         pool: {node: boot for node, boot in sorted(nodes.items()) if boot is not None}
         for pool, nodes in sorted(boots.items())
@@ -45,10 +49,10 @@ def history_of(record: TaskRecord) -> History:
         lost_boots={pool: nodes for pool, nodes in known.items() if nodes},
         losses=dict(sorted(losses.items())),
         start_timeouts=dict(sorted(start_timeouts.items())),
-        excluded_pools={one.pool: one.cause or "" for one in record.attempts if one.exclude_pool},
+        excluded_pools={one.pool: one.cause or "" for one in since_clear if one.exclude_pool},
         excluded_architectures={
             one.exclude_architecture: f"{one.cause} in pool {one.pool}"
-            for one in record.attempts
+            for one in since_clear
             if one.exclude_architecture is not None
         },
         since=min((one.started_at for one in record.attempts if one.started_at is not None), default=None),

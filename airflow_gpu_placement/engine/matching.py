@@ -1,9 +1,8 @@
 """Which nodes of a pool are what the request asks for, one property after the other.
 
 Each property looks only at nodes that passed the ones before it, so that a pool is never taken for two nodes
-each
-of which has half of what is needed. When no node passes, the next property sees all that were left: every
-shortcoming of a pool is told, not only the first.
+each of which has half of what is needed. When no node passes, the next property sees all that were left:
+every shortcoming of a pool is told, not only the first.
 """
 
 from __future__ import annotations

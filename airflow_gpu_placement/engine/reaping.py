@@ -42,6 +42,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     :param installation: label of the Airflow that launched it; ``None``: it has none.
     :param ended: the job has succeeded or failed and no pod of it may run.
     :param leaving: its deletion was asked for already.
+    :param moved: the same attempt has launched another job since, which it does only when it gives one up.
     """
 
     attempt_id: str | None
@@ -49,6 +50,7 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     age_seconds: float
     ended: bool = False
     leaving: bool = False
+    moved: bool = False
 
 
 class TaskNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,4 +117,4 @@ def _kept(found: Remains, now: TaskNow, rules: Rules) -> Finding | None:
 
 
 def _is_current(found: Remains, now: TaskNow) -> bool:
-    return now.attempt_id is None or now.attempt_id == found.attempt_id
+    return not found.moved and (now.attempt_id is None or now.attempt_id == found.attempt_id)

@@ -36,8 +36,7 @@ def best_room(
 
     A gang that must stay together is counted inside each zone or fabric, never over their sum. A node whose
     zone or fabric nothing tells is on one with itself alone. A node that the pool would add is in the pool's
-    zone
-    when the catalogue names it, and on no fabric that anybody knows.
+    zone when the catalogue names it, and on no fabric that anybody knows.
 
     :param new_nodes: nodes that the pool can add.
     :param unseen: GPUs a pod -> pods of others that will land on some of these nodes.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.pod_evidence import statuses
+from airflow_gpu_placement.engine.ranks import rank_of
 from airflow_gpu_placement.model.outcome import EndGrade, Outcome, OutcomeKind
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Pod
     from airflow_gpu_placement.model.outcome import Observation
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
 _DONE = frozenset({"Complete", "SuccessCriteriaMet"})
 
 
@@ -44,22 +44,16 @@ def _all_seen_to_succeed(observation: Observation) -> bool:
     pods, job = observation.pods, observation.job
     if not pods or any(pod.status.phase != "Succeeded" for pod in pods):
         return False
-    indexes = {index_of(pod) for pod in pods}
+    indexes = {rank_of(pod) for pod in pods}
     if job is not None and job.spec.completions != len(indexes):
         return False
     return indexes == set(range(len(indexes)))
 
 
-def index_of(pod: Pod) -> int:
-    """Return a pod's place in its gang; a pod without one is the only one and has 0."""
-    text = pod.metadata.annotations.get(_INDEX) or pod.metadata.labels.get(_INDEX) or "0"
-    return int(text) if text.isdecimal() else 0
-
-
 def _result(pods: tuple[Pod, ...]) -> str | None:
     """Return the termination message of rank 0, of the pod that succeeded when there were several."""
     for pod in sorted(pods, key=lambda pod: pod.status.phase != "Succeeded"):
-        if index_of(pod) == 0:
+        if rank_of(pod) == 0:
             for one in pod.status.container_statuses:
                 if one.state.terminated is not None and one.state.terminated.message:
                     return one.state.terminated.message

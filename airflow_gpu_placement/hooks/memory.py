@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
+from airflow_gpu_placement.exceptions import GpuPlacementError
 from airflow_gpu_placement.model.attempt import AttemptRecord, TaskRecord
 
 KEY = "gpu_placement.record"
@@ -36,9 +37,20 @@ class TaskStateMemory:
         self._store = store
 
     def read(self) -> TaskRecord:
-        """Return what is remembered; a value that is not ours counts as nothing remembered."""
+        """Return what is remembered; a value that is not ours counts as nothing remembered.
+
+        :raises GpuPlacementError: somebody has edited it, or a later version of the package wrote it.
+        """
         value = self._store.get(KEY)
-        return msgspec.convert(value, TaskRecord) if isinstance(value, dict) else TaskRecord()
+        if not isinstance(value, dict):
+            return TaskRecord()
+        try:
+            return msgspec.convert(value, TaskRecord)
+        except msgspec.ValidationError as error:
+            raise GpuPlacementError(
+                f"what is remembered of this task's remote jobs cannot be read: {error}. Correct the value "
+                f"of {KEY} on the task's Storage tab, or withdraw its remote jobs and delete the value"
+            ) from error
 
     def write(self, record: TaskRecord) -> None:
         """Replace what is remembered, for ever."""
@@ -53,12 +65,16 @@ def as_json(value: Any) -> Any:
 def remember(record: TaskRecord, attempt: AttemptRecord) -> TaskRecord:
     """Add a launch or replace what is known of it; the oldest are forgotten beyond 32.
 
+    A launch keeps its place, whenever something is learnt of it: which one was the last has a meaning.
+
     :return: a new record, whose last fence is at least the attempt's.
     """
-    others = tuple(known for known in record.attempts if not known.is_same_launch(attempt))
+    attempts = tuple(attempt if known.is_same_launch(attempt) else known for known in record.attempts)
+    if attempt not in attempts:
+        attempts = (*attempts, attempt)
     return msgspec.structs.replace(
         record,
-        attempts=(*others, attempt)[-MAX_ATTEMPTS:],
+        attempts=attempts[-MAX_ATTEMPTS:],
         last_fence=max(record.last_fence, attempt.fence),
     )
 

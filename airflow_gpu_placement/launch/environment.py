@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_gpu_placement.engine.ranks import COMPLETION_INDEX
 from airflow_gpu_placement.exceptions import RequestError
 
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
 PREFIX = "GPU_PLACEMENT_"
 RESULT_PATH = "/dev/termination-log"
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _FIRST_PORT, _PORTS = 20_000, 10_000
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.pod_evidence import ended
 from airflow_gpu_placement.model.outcome import EndGrade
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import ContainerState, Node, Pod
 
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
-_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 _ORDER = (EndGrade.CONFIRMED, EndGrade.ASSERTED, EndGrade.UNKNOWN)
 
 
@@ -26,14 +26,14 @@ def reported_ended(pod: Pod) -> bool:
     """Whether the pod's own state proves that no process of it runs or will."""
     if not pod.spec.node_name:
         # Never given to a node. An object that still exists may be bound later: it counts once it is gone.
-        return pod.status.phase in _ENDED_PHASES
+        return ended(pod)
     states = _states(pod)
     if any(state.running is not None for state in states):
         return False
     if len(states) >= len(pod.spec.containers) and all(state.terminated is not None for state in states):
         return True
     # Refused by its node, or ended before a container started: the node says so in the phase.
-    return pod.status.phase in _ENDED_PHASES and not _collected(pod)
+    return ended(pod) and not _collected(pod)
 
 
 def vanished_ended(pod: Pod, node: Node | None) -> bool:

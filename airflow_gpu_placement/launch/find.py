@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from airflow_gpu_placement.engine.ranks import job_uid_of
 from airflow_gpu_placement.launch.job import jobs_path
 from airflow_gpu_placement.launch.manifest import JOB_NAME_LABEL
 from airflow_gpu_placement.model.attempt import (
@@ -19,8 +20,6 @@ from airflow_gpu_placement.model.kube import Job, ObjectMeta, Pod
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.clusters.client import ClusterClient
-
-CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
 
 
 class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,11 +60,6 @@ async def find(client: ClusterClient, namespace: str, logical_hash: str) -> tupl
 def pods_path(namespace: str) -> str:
     """Return the API path of a namespace's pods."""
     return f"/api/v1/namespaces/{quote(namespace)}/pods"
-
-
-def job_uid_of(pod: Pod) -> str:
-    """Return the uid of the Job that a pod belongs to; it stays known when the Job is gone."""
-    return pod.metadata.labels.get(CONTROLLER_UID_LABEL, "")
 
 
 def _remote(metadata: ObjectMeta, name: str, uid: str, *, exists: bool = True) -> RemoteJob:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from airflow_gpu_placement.clusters.errors import may_pass
-from airflow_gpu_placement.exceptions import ClusterError, Conflict, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError, Conflict
 from airflow_gpu_placement.launch.manifest import label_value, manifest, owned_by
 from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL
 from airflow_gpu_placement.model.kube import Job
@@ -32,12 +32,10 @@ class CreatedJob(msgspec.Struct, frozen=True, kw_only=True):
     """The remote job that now exists for the attempt.
 
     :param adopted: it was there already, made by an earlier call for the same attempt.
-    :param cluster_uid: cluster that it is on.
     """
 
     uid: str
     adopted: bool
-    cluster_uid: str
 
 
 def jobs_path(namespace: str, name: str | None = None) -> str:
@@ -57,25 +55,14 @@ async def create(client: ClusterClient, spec: LaunchSpec, *, expected_uid: str |
     :raises Conflict: the name is taken by another attempt.
     :raises Unreachable: it is not known whether the job exists.
     """
-    cluster_uid = await _checked_uid(client, spec, expected_uid)
+    ref = spec.pool.cluster
+    await client.check_uid(expected_uid or ref.uid, ref.kubernetes_conn_id)
     job, service = manifest(spec)
     created, adopted = await _create_job(client, spec, job)
     if service is not None:
         owned = owned_by(service, job_name=created.metadata.name, job_uid=created.metadata.uid)
-        await _create_service(client, spec.pool.cluster.namespace, owned)
-    return CreatedJob(uid=created.metadata.uid, adopted=adopted, cluster_uid=cluster_uid)
-
-
-async def _checked_uid(client: ClusterClient, spec: LaunchSpec, expected_uid: str | None) -> str:
-    actual = await client.uid()
-    expected = expected_uid or spec.pool.cluster.uid
-    if expected is not None and expected != actual:
-        raise WrongCluster(
-            f"pool {spec.pool.name!r} is on cluster {expected}, but connection "
-            f"{spec.pool.cluster.kubernetes_conn_id!r} leads to {client.server}, which is "
-            f"cluster {actual}; nothing was created there"
-        )
-    return actual
+        await _create_service(client, ref.namespace, owned)
+    return CreatedJob(uid=created.metadata.uid, adopted=adopted)
 
 
 async def _create_job(client: ClusterClient, spec: LaunchSpec, body: Mapping[str, Any]) -> tuple[Job, bool]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from airflow_gpu_placement.engine.ranks import TRAINING_CONTAINER
 from airflow_gpu_placement.launch.environment import RESULT_PATH, environment
 from airflow_gpu_placement.model.attempt import (
     ATTEMPT_LABEL,
@@ -22,7 +23,6 @@ from airflow_gpu_placement.model.attempt import (
 if TYPE_CHECKING:
     from airflow_gpu_placement.launch.spec import LaunchSpec
 
-CONTAINER = "training"
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _NOT_IN_LABELS = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_LABEL = 63
@@ -136,7 +136,7 @@ def _pod(spec: LaunchSpec) -> dict[str, Any]:
 def _container(spec: LaunchSpec) -> dict[str, Any]:
     quantities = {**spec.resources, spec.pool.gpu.resource_name: str(spec.gpus_per_node)}
     container: dict[str, Any] = {
-        "name": CONTAINER,
+        "name": TRAINING_CONTAINER,
         "image": spec.image,
         "env": environment(spec),
         "resources": {"requests": quantities, "limits": quantities},

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.engine.pod_evidence import ended
+from airflow_gpu_placement.engine.ranks import job_uid_of
 from airflow_gpu_placement.engine.reaping import Remains
-from airflow_gpu_placement.launch.find import job_uid_of, pods_path
+from airflow_gpu_placement.launch.find import pods_path
 from airflow_gpu_placement.launch.job import jobs_path
 from airflow_gpu_placement.launch.manifest import JOB_NAME_LABEL, label_value
 from airflow_gpu_placement.model.attempt import (
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.clusters.client import ClusterClient
 
-_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
-
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
     """A remote job that is found on a cluster.
@@ -38,6 +38,7 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
     :param exists: the Job object is there; ``False``: only pods of it are.
     :param orphaned: the Job is gone, and no garbage collector will remove what is left of it.
     :param task: whose it is; ``None``: it does not say so, or contradicts itself.
+    :param fence: grows with each launch of its task.
     """
 
     namespace: str
@@ -47,6 +48,7 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
     exists: bool
     orphaned: bool
     task: LogicalTask | None
+    fence: int
     remains: Remains
 
 
@@ -56,6 +58,7 @@ class _Identity(msgspec.Struct, frozen=True):
     task_id: str
     attempt_id: str
     map_index: int = -1
+    fence: int = 0
 
 
 async def launched(client: ClusterClient, namespace: str, now: datetime) -> tuple[Launched, ...]:
@@ -86,7 +89,7 @@ def _of_job(job: Job, pods: Iterable[Pod], now: datetime) -> Launched:
 
 def _of_pods(uid: str, pods: list[Pod], now: datetime) -> Launched:
     """Describe a job by its pods, which outlive it for a moment, on a silent node, or when set free."""
-    running = [pod for pod in pods if pod.status.phase not in _ENDED_PHASES]
+    running = [pod for pod in pods if not ended(pod)]
     metadata = pods[0].metadata
     return _described(
         metadata,
@@ -101,7 +104,7 @@ def _of_pods(uid: str, pods: list[Pod], now: datetime) -> Launched:
 
 
 def _may_run(pod: Pod) -> bool:
-    return pod.status.phase not in _ENDED_PHASES and pod.metadata.deletion_timestamp is None
+    return not ended(pod) and pod.metadata.deletion_timestamp is None
 
 
 def _described(
@@ -124,6 +127,7 @@ def _described(
         exists=exists,
         orphaned=orphaned,
         task=None if identity is None else _task_of(identity),
+        fence=0 if identity is None else identity.fence,
         remains=Remains(
             attempt_id=None if identity is None else identity.attempt_id,
             installation=metadata.labels.get(INSTALLATION_LABEL),

@@ -12,9 +12,10 @@ from urllib.parse import quote
 import msgspec
 
 from airflow_gpu_placement.clusters.errors import may_pass
+from airflow_gpu_placement.engine.ranks import CONTROLLER_UID_LABEL
 from airflow_gpu_placement.exceptions import ClusterError, Conflict, NotFound
 from airflow_gpu_placement.launch.evidence import asserted, reported_ended, vanished_ended, worst
-from airflow_gpu_placement.launch.find import CONTROLLER_UID_LABEL, find, pods_path
+from airflow_gpu_placement.launch.find import pods_path
 from airflow_gpu_placement.launch.job import jobs_path
 from airflow_gpu_placement.launch.manifest import JOB_NAME_LABEL
 from airflow_gpu_placement.model.kube import Job, Node, Pod
@@ -25,14 +26,11 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.clusters.client import ClusterClient
 
-__all__ = ["find", "has_succeeded", "withdraw"]
-
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
 _WATCH_SECONDS = 60
 _IDLE_SECONDS = _WATCH_SECONDS + 15.0
-_LAST_READ_SECONDS = 5.0
 
 
 async def withdraw(
@@ -44,6 +42,7 @@ async def withdraw(
     node_deletion_is_proof: bool,
     timeout_seconds: float,
     boot_ids: Mapping[str, str] = MappingProxyType({}),
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> EndGrade:
     """Delete a remote job with its pods and wait until its end is proven, or the time is over.
 
@@ -54,10 +53,12 @@ async def withdraw(
     :param node_deletion_is_proof: a setting of the pool.
     :param timeout_seconds: a pod on a healthy node may take its termination grace (30 s) to end.
     :param boot_ids: node -> its boot id while the job ran: one that was booted anew runs nothing of it.
+    :param labels: what the job carries if it is the one that is meant; any other is left alone. Who may edit
+        what Airflow remembers of a task must not be able to delete every job by that.
     :raises ClusterError: the API refuses, as in ``Forbidden``. When it does not answer, the grade is
         ``unknown``.
     """
-    withdrawal = _Withdrawal(client, namespace, job_name, job_uid, node_deletion_is_proof, boot_ids)
+    withdrawal = _Withdrawal(client, namespace, job_name, job_uid, node_deletion_is_proof, boot_ids, labels)
     watcher: asyncio.Task[None] | None = None
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -94,6 +95,7 @@ class _Withdrawal:
         job_uid: str | None,
         node_deletion_is_proof: bool,
         boot_ids: Mapping[str, str],
+        labels: Mapping[str, str],
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -102,6 +104,7 @@ class _Withdrawal:
         self._job_uid = job_uid
         self._node_deletion_is_proof = node_deletion_is_proof
         self._boot_ids = boot_ids
+        self._labels = labels
         self._selector: dict[str, str] = {}
         self._version = ""
         self._pods: dict[str, Pod] = {}
@@ -235,12 +238,13 @@ class _Withdrawal:
             self._nodes[name] = None
 
     async def _job(self) -> Job | None:
-        """Return the job; ``None`` also when another one has taken its name."""
+        """Return the job; ``None`` also when the one of that name is another."""
         try:
             job = await self._client.get_as(self._job_path, Job)
         except NotFound:
             return None
-        return job if self._job_uid in {None, job.metadata.uid} else None
+        is_meant = self._job_uid in {None, job.metadata.uid}
+        return job if is_meant and self._labels.items() <= job.metadata.labels.items() else None
 
     async def _list(self) -> None:
         pods, self._version = await self._client.list_all(pods_path(self._namespace), Pod, self._selector)

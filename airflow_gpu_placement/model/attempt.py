@@ -100,6 +100,7 @@ class AttemptPhase(StrEnum):
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of one launch of an attempt; an attempt that is moved has several.
 
+    :param clear_number: how often the DAG run had been cleared then.
     :param move: number of the launch within its attempt.
     :param region: of the pool, where its checkpoints are near; ``None``: the catalogue did not tell.
     :param grade: how well the end of its remote job is proven; ``None``: it may still run.
@@ -117,6 +118,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     attempt_id: str
     try_number: int
     fence: int
+    clear_number: int = 0
     move: int = 0
     pool: str
     region: str | None = None

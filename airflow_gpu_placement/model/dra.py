@@ -110,7 +110,6 @@ class AllocatedDevice(Struct, frozen=True):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    share_id: str | None = msgspec.field(default=None, name="shareID")
 
 
 class DeviceResults(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """The few fields of Kubernetes objects that a placement needs, as typed subsets.
 
 Decoding a list page into these structs skips every other field (images, managed fields, volumes), which is
-what makes
-reading thousands of nodes cheap. Field names follow the API (camelCase on the wire, snake_case here).
+what makes reading thousands of nodes cheap. Field names follow the API (camelCase on the wire, snake_case
+here).
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class ObjectMeta(Struct, frozen=True):
     annotations: dict[str, str] = {}
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 
 
@@ -139,7 +138,6 @@ class Terminated(Struct, frozen=True):
     """State of a container that ended, as its node reported it."""
 
     exit_code: int = 0
-    signal: int | None = None
     reason: str = ""
     message: str = ""
     started_at: str | None = None
@@ -202,7 +200,6 @@ class ExtendedResourceMapping(Struct, frozen=True):
 class ExtendedResourceClaimStatus(Struct, frozen=True):
     """The claim that the scheduler made for a pod's extended resources."""
 
-    resource_claim_name: str = ""
     request_mappings: tuple[ExtendedResourceMapping, ...] = ()
 
 
@@ -212,7 +209,6 @@ class PodStatus(Struct, frozen=True):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
-    start_time: str | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -231,19 +227,15 @@ class JobStatus(Struct, frozen=True):
     """``status`` of a batch/v1 Job."""
 
     active: int = 0
-    ready: int = 0
     succeeded: int = 0
     failed: int = 0
     terminating: int = 0
-    start_time: str | None = None
-    completion_time: str | None = None
     conditions: tuple[Condition, ...] = ()
 
 
 class JobSpec(Struct, frozen=True):
     """``spec`` of a batch/v1 Job."""
 
-    parallelism: int | None = None
     completions: int | None = None
     backoff_limit: int | None = None
     suspend: bool = False
@@ -260,7 +252,6 @@ class Job(Struct, frozen=True):
 class LeaseSpec(Struct, frozen=True):
     """``spec`` of a Lease; ``renew_time`` is an RFC 3339 text with microseconds."""
 
-    holder_identity: str = ""
     lease_duration_seconds: int | None = None
     renew_time: str | None = None
 

@@ -42,9 +42,8 @@ class OutcomeKind(StrEnum):
 class EndGrade(StrEnum):
     """How well it is proven that every process of a remote job has ended.
 
-    ``confirmed``: the node itself reported every container terminated. ``asserted``: somebody who should
-    know says so
-    (a cloud deleted the Node after the machine). ``unknown``: neither; the processes may still run.
+    ``confirmed``: the node itself reported every container terminated. ``asserted``: somebody who should know
+    says so (a cloud deleted the Node after the machine). ``unknown``: neither; the processes may still run.
     """
 
     CONFIRMED = "confirmed"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_gpu_placement.exceptions import ClusterError, NotFound, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError, GpuPlacementError, NotFound
 from airflow_gpu_placement.launch.manifest import label_value
 from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL
 from airflow_gpu_placement.model.kube import Job
@@ -53,6 +53,7 @@ class Cancelling:
     def __init__(self) -> None:
         self._armed: _Armed | None = None
         self._at_work = False
+        self._worked = False
         self._begun = False
 
     def arm(self, known: AttemptRecord, access: ClusterAccess) -> None:
@@ -71,17 +72,22 @@ class Cancelling:
         """Surround what a worker does for the task.
 
         A task that deferred has handed its job to the triggerer, and one that returned has no job any more: a
-        signal that this process gets afterwards, because its worker shuts down, must not touch the job.
+        signal that this process gets afterwards, because its worker shuts down, must not touch the job. After
+        an error that nobody foresaw the job has nobody left: above all when Airflow does not take this
+        attempt's word any more, because another try may have looked for the job before it was created.
 
         :raises SystemExit: the signal came before the work.
         """
         if self._begun:
             raise SystemExit(_ENDED)
-        self._at_work = True
+        self._at_work = self._worked = True
         try:
             yield
-        except TaskDeferred:
-            self._armed = None
+        except (TaskDeferred, GpuPlacementError):
+            self._armed = None  # handed to the triggerer, or settled before the error was raised
+            raise
+        except Exception:
+            self._take_away("This try has failed", TIMED_OUT_SECONDS)
             raise
         else:
             self._armed = None
@@ -95,22 +101,27 @@ class Cancelling:
         """
         if self._begun:
             return
-        self._begun = True
-        seconds = KILLED_SECONDS if self._at_work else TIMED_OUT_SECONDS
-        if self._armed is not None:
-            # The thread logs, not this handler: the task may hold the lock of the log at this moment.
-            withdrawal = threading.Thread(
-                target=_run, args=(self._armed, seconds), name="withdraw", daemon=True
-            )
-            withdrawal.start()
-            withdrawal.join(seconds)
+        # After a time-out the next try may work in this very process, as in dag.test().
+        self._begun = self._at_work or not self._worked
+        self._take_away(_ENDED, KILLED_SECONDS if self._at_work else TIMED_OUT_SECONDS)
         if self._at_work:
             raise SystemExit(_ENDED)
 
+    def _take_away(self, why: str, seconds: float) -> None:
+        if self._armed is None:
+            return
+        # The thread logs, not a signal handler: the task may hold the lock of the log at this moment.
+        withdrawal = threading.Thread(
+            target=_run, args=(self._armed, why, seconds), name="withdraw", daemon=True
+        )
+        withdrawal.start()
+        withdrawal.join(seconds)
+        self._armed = None
 
-def _run(armed: _Armed, seconds: float) -> None:
+
+def _run(armed: _Armed, why: str, seconds: float) -> None:
     known = armed.known
-    log.warning("Airflow ended this task: withdrawing remote job %s in pool %s", known.job_name, known.pool)
+    log.warning("%s: withdrawing remote job %s in pool %s", why, known.job_name, known.pool)
     try:
         asyncio.run(_withdraw(armed, time.monotonic() + seconds))
     except TimeoutError:
@@ -128,8 +139,7 @@ async def _withdraw(armed: _Armed, until: float) -> None:
     client = await armed.access.open()
     try:
         async with asyncio.timeout(until - time.monotonic()):
-            if known.cluster_uid is not None and await client.uid() != known.cluster_uid:
-                raise WrongCluster(f"{client.server} is not the cluster of pool {known.pool} any more")
+            await client.check_uid(known.cluster_uid, known.kubernetes_conn_id)
             uid = known.job_uid or await _awaited(client, known)
         grade = await withdraw(
             client,

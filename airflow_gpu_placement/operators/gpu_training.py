@@ -26,9 +26,10 @@ from airflow_gpu_placement.operators.deadlines import (
     next_look,
     placement_deadline,
 )
+from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.launching import watch_arguments
-from airflow_gpu_placement.operators.marking import mark
-from airflow_gpu_placement.operators.placing import Launched, Placing, Unproven, Waiting
+from airflow_gpu_placement.operators.marking import hand_over, mark
+from airflow_gpu_placement.operators.placing import Placing
 from airflow_gpu_placement.operators.settling import (
     leave,
     may_move,
@@ -38,6 +39,8 @@ from airflow_gpu_placement.operators.settling import (
     settle,
     watch_again,
 )
+from airflow_gpu_placement.operators.steps import Launched, Unproven
+from airflow_gpu_placement.operators.sweep import labels_of
 from airflow_gpu_placement.policies.retry import GpuRetryPolicy
 from airflow_gpu_placement.settings import load_settings
 from airflow_gpu_placement.triggers.pause import PauseTrigger
@@ -92,6 +95,7 @@ class GpuTrainingJobOperator(BaseOperator):
         day.
     :param deferrable: wait in the triggerer, without a worker slot; default true.
     :param retries: how often a lost job may be placed again; default 5. With 0 it is never re-placed.
+    :param retry_policy: what a failure means for the next try; default :class:`GpuRetryPolicy`.
     """
 
     template_fields: Sequence[str] = (
@@ -150,7 +154,11 @@ class GpuTrainingJobOperator(BaseOperator):
         if not self.retries:
             self.log.warning("retries=0: when the job is lost with its node it will not be placed again")
         with self.cancelling.at_work():
-            Placing.of(self, context, load_settings()).announce()
+            placing = Placing.of(self, context, load_settings())
+            placing.announce()
+            adopted = asyncio.run(placing.unreported_success())
+            if adopted is not None:
+                return self._end(context, adopted.outcome, adopted.known)
             return self._place(context)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
@@ -203,11 +211,12 @@ class GpuTrainingJobOperator(BaseOperator):
             step = asyncio.run(Placing.of(self, context, settings).attempt())
             if isinstance(step, Launched):
                 return self._watch(context, step.record)
-            self._check_placement_timeout(context, step)
+            patience = placement_deadline(self, context["ti"])
+            if datetime.now(UTC) >= patience:
+                raise PlacementTimeout(step.too_long(self.placement_timeout))
             if isinstance(step, Unproven):
                 self._await_proof(context, step.earlier)
                 continue
-            patience = placement_deadline(self, context["ti"])
             until = next_look(settings.decide_again_seconds, deadline, patience)
             if self.deferrable:
                 mark(context)
@@ -218,24 +227,13 @@ class GpuTrainingJobOperator(BaseOperator):
                 )
             time.sleep(max((until - datetime.now(UTC)).total_seconds(), 0.0))
 
-    def _check_placement_timeout(self, context: Context, step: Waiting | Unproven) -> None:
-        if datetime.now(UTC) < placement_deadline(self, context["ti"]):
-            return
-        if isinstance(step, Unproven):
-            raise PlacementTimeout(
-                f"no node has reported the end of {step.earlier.job_name} in pool {step.earlier.pool} within "
-                f"{self.placement_timeout}; see what became of it, or write on_unreachable='replace'"
-            )
-        raise PlacementTimeout(
-            f"no GPU pool could take the job within {self.placement_timeout}:\n{step.explanation}"
-        )
-
     def _await_proof(self, context: Context, earlier: AttemptRecord) -> None:
         """Wait until the end of an earlier launch is confirmed, or nothing more is to be waited for."""
         ti = context["ti"]
         deadline = execution_deadline(self, ti)
         moments = [moment for moment in (deadline, placement_deadline(self, ti)) if moment is not None]
-        trigger = ProofTrigger.of(earlier, until=min(moments))
+        labels = labels_of(earlier, logical_task(ti))
+        trigger = ProofTrigger.of(earlier, labels=labels, until=min(moments))
         log.info(
             "The end of %s in pool %s is not confirmed by its node; nothing is launched before it is "
             "(on_unreachable=wait)",
@@ -251,7 +249,7 @@ class GpuTrainingJobOperator(BaseOperator):
         deadline = execution_deadline(self, context["ti"])
         trigger = RemoteJobTrigger(**watch_arguments(known, deadline, pause_seconds))
         if self.deferrable:
-            mark(context)
+            hand_over(context, known)
             self.defer(trigger=trigger, method_name="execute_complete", timeout=backstop(deadline))
         return self.execute_complete(context, asyncio.run(trigger.event(open_on_worker)))
 
@@ -277,9 +275,9 @@ class GpuTrainingJobOperator(BaseOperator):
         self.cancelling.disarm()
         raise AirflowTaskTimeout(text)
 
-    def _end(self, context: Context, outcome: Outcome) -> Any:
+    def _end(self, context: Context, outcome: Outcome, known: AttemptRecord | None = None) -> Any:
         memory = TaskStateMemory(context["task_state_store"])
-        known = recall(memory.read(), str(context["ti"].id))
+        known = known or recall(memory.read(), str(context["ti"].id))
         if known is None:
             raise GpuPlacementError("nothing is remembered of this try; was its task state deleted by hand?")
         settings = load_settings()

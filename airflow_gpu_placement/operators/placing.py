@@ -7,7 +7,7 @@ import importlib
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
@@ -23,6 +23,7 @@ from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, recall
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import Attempt, AttemptRecord, TaskRecord
+from airflow_gpu_placement.operators.adopting import unreported_success
 from airflow_gpu_placement.operators.arguments import WAIT, check_arguments
 from airflow_gpu_placement.operators.deadlines import execution_deadline
 from airflow_gpu_placement.operators.decision_size import shortened
@@ -30,6 +31,7 @@ from airflow_gpu_placement.operators.identity import logical_task, team_of
 from airflow_gpu_placement.operators.launching import active_deadline_seconds, launch
 from airflow_gpu_placement.operators.request import parse_request
 from airflow_gpu_placement.operators.resuming import begin, checkpoint_region, gpu_model_of
+from airflow_gpu_placement.operators.steps import Launched, Unproven, Waiting
 from airflow_gpu_placement.operators.sweep import sweep
 
 if TYPE_CHECKING:
@@ -41,30 +43,13 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.estimate import Knowledge
     from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.request import GpuRequest
+    from airflow_gpu_placement.operators.adopting import Adopted
     from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
     from airflow_gpu_placement.settings import Settings
 
 log = logging.getLogger(__name__)
 
 DECISION_KEY = "gpu_placement.decision"
-
-
-class Launched(NamedTuple):
-    """A remote job exists, and this is remembered of it."""
-
-    record: AttemptRecord
-
-
-class Waiting(NamedTuple):
-    """No pool can take the job now, but one may later."""
-
-    explanation: str
-
-
-class Unproven(NamedTuple):
-    """The end of an earlier launch is not proven, and the author wants to wait for the proof."""
-
-    earlier: AttemptRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +66,8 @@ class Placing:
     task: LogicalTask
     attempt_id: str
     try_number: int
+    first_try: int
+    clear_number: int
     settings: Settings
     deadline: datetime | None
 
@@ -113,6 +100,9 @@ class Placing:
             task=logical_task(ti),
             attempt_id=str(ti.id),
             try_number=ti.try_number,
+            # A clear gives the task all its retries anew, counted from the try that it had come to.
+            first_try=max(ti.max_tries - (operator.retries or 0), 0) + 1,
+            clear_number=context["dag_run"].clear_number or 0,
             settings=settings,
             deadline=execution_deadline(operator, ti),
         )
@@ -129,6 +119,16 @@ class Placing:
         )
         for remark in self.remarks:
             log.warning("%s", remark)
+
+    async def unreported_success(self) -> Adopted | None:
+        """Find the success of a remote job whose try Airflow has lost."""
+        return await unreported_success(
+            self.memory.read(),
+            first_try=self.first_try,
+            try_number=self.try_number,
+            clear_number=self.clear_number,
+            open_cluster=open_on_worker,
+        )
 
     async def attempt(self) -> Launched | Waiting | Unproven:
         """Place the job once.
@@ -156,7 +156,7 @@ class Placing:
         decision = await decide(
             self.request,
             self.catalog,
-            history_of(swept.record),
+            history_of(swept.record, self.clear_number),
             informed(self.catalog, self.setting, self._knowledge(swept.record, found)),
             subject=str(self.task),
             open_cluster=open_on_worker,
@@ -238,6 +238,7 @@ class Placing:
         return AttemptRecord(
             attempt_id=attempt.attempt_id,
             try_number=attempt.try_number,
+            clear_number=self.clear_number,
             fence=attempt.fence,
             move=attempt.move,
             pool=pool.name,

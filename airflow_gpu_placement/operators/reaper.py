@@ -14,8 +14,11 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from airflow_gpu_placement.engine.ranks import CONTROLLER_UID_LABEL
 from airflow_gpu_placement.engine.reaping import Finding, Rules, TaskNow, Verdict, judge
-from airflow_gpu_placement.exceptions import ClusterError, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.attempt import LogicalTask
 
 if TYPE_CHECKING:
@@ -98,17 +101,29 @@ async def reap(
     :param delete: ``False``: only tell.
     """
     found, unread = await _read(places_of(pools), limits.read_seconds, open_cluster)
+    latest = _latest_fences(job for jobs in found.values() for job in jobs)
     tasks = {job.task for jobs in found.values() for job in jobs if job.task is not None}
     known = await asyncio.to_thread(look_up, tasks) if tasks else {}
     rows: dict[str, Row] = {}
     for place, jobs in found.items():
         for job in jobs:
             now = _NO_TASK if job.task is None else known.get(job.task, _NO_TASK)
+            moved = job.fence < latest[job.remains.attempt_id]
+            remains = msgspec.structs.replace(job.remains, moved=moved)
             # Two connections may lead to the same cluster.
-            rows.setdefault(job.uid, Row(place, job, now, *judge(job.remains, now, rules)))
+            rows.setdefault(job.uid, Row(place, job, now, *judge(remains, now, rules)))
     if delete:
         rows |= await _withdraw_all(rows.values(), limits.end_seconds, open_cluster)
     return Reaped(tuple(rows.values()), unread)
+
+
+def _latest_fences(jobs: Iterable[Launched]) -> Mapping[str | None, int]:
+    """Return the largest fence that is seen of each attempt."""
+    latest: dict[str | None, int] = {}
+    for job in jobs:
+        attempt_id = job.remains.attempt_id
+        latest[attempt_id] = max(job.fence, latest.get(attempt_id, 0))
+    return latest
 
 
 def places_of(pools: Sequence[GpuPool]) -> tuple[Place, ...]:
@@ -151,16 +166,8 @@ async def _read_one(place: Place, seconds: float, open_cluster: OpenCluster) -> 
         asyncio.timeout(seconds),
         await open_cluster(place.kubernetes_conn_id, place.context) as client,
     ):
-        await _check_cluster(client, place)
+        await client.check_uid(place.cluster_uid, place.kubernetes_conn_id)
         return await launched(client, place.namespace, datetime.now(UTC))
-
-
-async def _check_cluster(client: ClusterClient, place: Place) -> None:
-    actual = await client.uid()
-    if place.cluster_uid is not None and actual != place.cluster_uid:
-        raise WrongCluster(
-            f"connection {place.kubernetes_conn_id!r} leads to cluster {actual}, not to {place.cluster_uid}"
-        )
 
 
 async def _withdraw_all(rows: Iterable[Row], seconds: float, open_cluster: OpenCluster) -> dict[str, Row]:
@@ -180,7 +187,7 @@ async def _withdraw_at(
 ) -> list[Row]:
     try:
         async with await open_cluster(place.kubernetes_conn_id, place.context) as client:
-            await _check_cluster(client, place)
+            await client.check_uid(place.cluster_uid, place.kubernetes_conn_id)
             turn = asyncio.Semaphore(_AT_ONCE)
             return list(await asyncio.gather(*(_withdraw(client, row, seconds, turn) for row in rows)))
     except ClusterError as error:
@@ -212,5 +219,5 @@ def _by_hand(job: Launched) -> str:
     """Say what to do with pods that somebody set free from their Job; there is no right to delete pods."""
     return (
         f"its pods were set free from their job: kubectl delete pods -n {job.namespace} "
-        f"-l batch.kubernetes.io/controller-uid={job.uid}"
+        f"-l {CONTROLLER_UID_LABEL}={job.uid}"
     )

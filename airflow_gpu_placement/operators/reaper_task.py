@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -14,13 +13,14 @@ from airflow_gpu_placement.catalog import load
 from airflow_gpu_placement.engine.reaping import Rules, TaskNow
 from airflow_gpu_placement.exceptions import GpuPlacementError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
+from airflow_gpu_placement.hooks.task_states import marked_attempt, state_key, states_of
 from airflow_gpu_placement.model.attempt import MARKER_KEY
 from airflow_gpu_placement.operators.reaper import Limits, reap
 from airflow_gpu_placement.operators.reaper_rows import rows_of, to_reap
 from airflow_gpu_placement.settings import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from airflow_gpu_placement.model.attempt import LogicalTask
 
@@ -68,11 +68,7 @@ def _task_now(task: LogicalTask) -> TaskNow:
     runs = RuntimeTaskInstance.get_dr_count(dag_id=task.dag_id, run_ids=[task.run_id])
     if not runs:
         return TaskNow(run_exists=False)
-    by_run = RuntimeTaskInstance.get_task_states(
-        dag_id=task.dag_id, task_ids=[task.task_id], run_ids=[task.run_id], map_index=task.map_index
-    )
-    states = by_run.get(task.run_id) or {}
-    key = task.task_id if task.map_index < 0 else f"{task.task_id}_{task.map_index}"
+    states, key = states_of(task), state_key(task)
     if key not in states:
         return TaskNow(run_exists=True)
     value = XCom.get_one(
@@ -82,7 +78,7 @@ def _task_now(task: LogicalTask) -> TaskNow:
         run_id=task.run_id,
         map_index=task.map_index,
     )
-    marker = value.get("attempt_id") if isinstance(value, Mapping) else None
+    marker = marked_attempt(value)
     return TaskNow(
         run_exists=True,
         exists=True,

@@ -66,18 +66,24 @@ async def settle(
 
     :raises RemoteJobError: of the type that the retry policy understands.
     """
-    earlier = tuple(one for one in memory.read().attempts if not one.is_same_launch(known))
+    # Whoever cleared the task since may have mended what was wrong elsewhere.
+    earlier = tuple(
+        one
+        for one in memory.read().attempts
+        if not one.is_same_launch(known) and one.clear_number >= known.clear_number
+    )
     tries_left = max(max_tries + 1 - try_number, 0)
     prospects = Prospects(pool=known.pool, kubernetes_conn_id=known.kubernetes_conn_id, earlier=earlier)
     step = next_step(outcome, tries_left=tries_left, prospects=prospects)
-    ended = _ended(outcome, known, memory, step)
+    # A job that has not started may have no pod that could run, and still bring one forth.
+    proven = outcome.grade is EndGrade.CONFIRMED and outcome.cause != START_TIMEOUT
+    ended = _ended(outcome, known, memory, step, outcome.grade if proven else None)
     if outcome.warning:
         log.warning("%s", outcome.warning)
     if outcome.kind is OutcomeKind.SUCCEEDED:
         log.info("Remote job %s in pool %s succeeded", known.job_name, known.pool)
         return
-    # A job that has not started may have no pod that could run, and still bring one forth.
-    if outcome.grade is not EndGrade.CONFIRMED or outcome.cause == START_TIMEOUT:
+    if not proven:
         silent = outcome.cause in _SILENT
         await _make_sure(ended, memory, LOOK_SECONDS if silent else settings.fence_timeout_seconds)
     log.info("%s in pool %s: %s (%s)", outcome.cause, known.pool, step.action, step.reason)
@@ -86,7 +92,7 @@ async def settle(
         f"{outcome.message} [{known.job_name} in pool {known.pool}]{closing}",
         cause=outcome.cause,
         pool=known.pool,
-        retry_elsewhere=step.action is NextAction.RETRY_ELSEWHERE,
+        retry_elsewhere=step.rerun,
         delay_seconds=step.delay_seconds,
     )
 
@@ -105,7 +111,7 @@ def may_move(outcome: Outcome, known: AttemptRecord) -> bool:
 
 async def leave(outcome: Outcome, known: AttemptRecord, memory: TaskMemory, settings: Settings) -> None:
     """Withdraw a job that has not started in time, so that it can be placed again in the same try."""
-    ended = _ended(outcome, known, memory, None)
+    ended = _ended(outcome, known, memory)
     await _make_sure(ended, memory, settings.fence_timeout_seconds)
     log.warning(
         "%s: %s [%s in pool %s]; it is placed again in this try (move %d of %d)",
@@ -121,7 +127,7 @@ async def leave(outcome: Outcome, known: AttemptRecord, memory: TaskMemory, sett
 async def run_out_of_time(known: AttemptRecord, memory: TaskMemory, settings: Settings) -> EndGrade:
     """Withdraw the remote job of a task whose ``execution_timeout`` is over."""
     outcome = Outcome(kind=OutcomeKind.CANCELLED, cause=OUT_OF_TIME)
-    ended = _ended(outcome, known, memory, None)
+    ended = _ended(outcome, known, memory)
     return await _make_sure(ended, memory, settings.fence_timeout_seconds)
 
 
@@ -174,9 +180,16 @@ def watch_again(known: AttemptRecord, memory: TaskMemory, why: str) -> WatchAgai
 
 
 def _ended(
-    outcome: Outcome, known: AttemptRecord, memory: TaskMemory, step: NextStep | None
+    outcome: Outcome,
+    known: AttemptRecord,
+    memory: TaskMemory,
+    step: NextStep | None = None,
+    grade: EndGrade | None = None,
 ) -> AttemptRecord:
-    """Write down that a launch has ended, and what follows from it for the next ones."""
+    """Write down that a launch has ended, and what follows from it for the next ones.
+
+    :param grade: ``None``: it is still to be withdrawn, by the next try if this one dies before.
+    """
     nodes = () if step is None else step.avoid_nodes
     ended = msgspec.structs.replace(
         known,
@@ -187,7 +200,7 @@ def _ended(
         lost_boots={node: boot for node, boot in outcome.boot_ids.items() if node in nodes},
         exclude_pool=step is not None and step.exclude_pool,
         exclude_architecture=None if step is None else step.exclude_architecture,
-        grade=outcome.grade,
+        grade=grade,
         ended_at=datetime.now(UTC),
     )
     memory.write(remember(memory.read(), ended))

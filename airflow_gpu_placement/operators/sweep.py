@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from airflow_gpu_placement.exceptions import ClusterError, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError, Unreachable
 from airflow_gpu_placement.hooks.memory import remember
-from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
+from airflow_gpu_placement.launch.manifest import label_value
+from airflow_gpu_placement.model.attempt import (
+    ATTEMPT_LABEL,
+    LOGICAL_TASK_LABEL,
+    AttemptPhase,
+    AttemptRecord,
+    TaskRecord,
+)
 from airflow_gpu_placement.model.outcome import EndGrade
 
 if TYPE_CHECKING:
@@ -18,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.clusters.client import ClusterClient
     from airflow_gpu_placement.clusters.connect import OpenCluster
     from airflow_gpu_placement.launch.find import RemoteJob
-    from airflow_gpu_placement.model.attempt import Attempt
+    from airflow_gpu_placement.model.attempt import Attempt, LogicalTask
     from airflow_gpu_placement.model.pool import GpuPool
 
 log = logging.getLogger(__name__)
@@ -26,6 +34,9 @@ log = logging.getLogger(__name__)
 _SETTLED = frozenset({EndGrade.CONFIRMED, EndGrade.ASSERTED})
 LOOK_SECONDS = 2.0
 """Time for one look at a remote job whose end cannot be waited for."""
+
+_ANSWER_SECONDS = 10.0
+"""A cluster that takes longer to tell its name is not waited for: the job is to run elsewhere."""
 
 
 class Swept(NamedTuple):
@@ -47,7 +58,15 @@ class _Place(NamedTuple):
 
     kubernetes_conn_id: str
     context: str | None
+    cluster_uid: str | None
     namespace: str
+
+
+class _LeftAlone(NamedTuple):
+    """Remote jobs that need no other look, by name and by uid; a name alone may be of one that came late."""
+
+    names: frozenset[str]
+    uids: frozenset[str]
 
 
 async def sweep(
@@ -67,15 +86,24 @@ async def sweep(
     """
     largest_fence = 0
     forgotten: list[AttemptRecord] = []
+    looked_at: set[str] = set()
     for known in record.attempts:
         if known.job_name == current.job_name or known.grade in _SETTLED:
             continue
-        wait = LOOK_SECONDS if known.phase is AttemptPhase.ENDED else timeout_seconds
+        wait = LOOK_SECONDS if known.grade is EndGrade.UNKNOWN else timeout_seconds
         grade = await withdraw_attempt(
-            known, pool=pools.get(known.pool), open_cluster=open_cluster, timeout_seconds=wait
+            known,
+            pool=pools.get(known.pool),
+            task=current.task,
+            open_cluster=open_cluster,
+            timeout_seconds=wait,
         )
+        looked_at.add(known.job_name)
         record = remember(record, msgspec.structs.replace(known, phase=AttemptPhase.ENDED, grade=grade))
-    left_alone = frozenset(known.job_name for known in record.attempts) | {current.job_name}
+    left_alone = _LeftAlone(
+        frozenset({current.job_name, *looked_at}),
+        frozenset(known.job_uid for known in record.attempts if known.job_uid is not None),
+    )
     for like in {_place_of(known): known for known in record.attempts}.values():
         fence, strangers = await _sweep_place(
             like, current, left_alone, open_cluster=open_cluster, timeout_seconds=timeout_seconds
@@ -88,13 +116,19 @@ async def sweep(
 
 
 async def withdraw_attempt(
-    known: AttemptRecord, *, open_cluster: OpenCluster, timeout_seconds: float, pool: GpuPool | None = None
+    known: AttemptRecord,
+    *,
+    open_cluster: OpenCluster,
+    timeout_seconds: float,
+    pool: GpuPool | None = None,
+    task: LogicalTask | None = None,
 ) -> EndGrade:
     """Ask for the end of one launch's remote job and tell how well the end is proven.
 
     A cluster that cannot be asked proves nothing: ``unknown``.
 
     :param pool: its pool as the catalogue has it now; ``None``: as it was at the launch.
+    :param task: whose launch it is said to be; ``None``: the attempt is known to be our own.
     """
     from airflow_gpu_placement.launch.withdraw import withdraw
 
@@ -104,7 +138,7 @@ async def withdraw_attempt(
         log.warning("Remote job %s in %s cannot be withdrawn: %s", known.job_name, known.pool, error)
         return EndGrade.UNKNOWN
     try:
-        await _check_cluster(client, known)
+        await _hear_of(client, known)
         grade = await withdraw(
             client,
             known.namespace,
@@ -113,6 +147,7 @@ async def withdraw_attempt(
             node_deletion_is_proof=(pool or known).loss.node_deletion_is_proof,
             timeout_seconds=timeout_seconds,
             boot_ids=known.lost_boots,
+            labels=labels_of(known, task),
         )
     except ClusterError as error:
         log.warning("Remote job %s in %s may still run: %s", known.job_name, known.pool, error)
@@ -123,30 +158,42 @@ async def withdraw_attempt(
     return grade
 
 
-async def _check_cluster(client: ClusterClient, known: AttemptRecord) -> None:
-    """Refuse to delete anything in another cluster than the one that the attempt ran in."""
-    actual = await client.uid()
-    if known.cluster_uid is not None and actual != known.cluster_uid:
-        raise WrongCluster(
-            f"connection {known.kubernetes_conn_id!r} now leads to cluster {actual}, "
-            f"not to {known.cluster_uid}"
-        )
+def labels_of(known: AttemptRecord, task: LogicalTask | None = None) -> dict[str, str]:
+    """Return labels by which the remote job of a launch is known."""
+    attempt = {ATTEMPT_LABEL: label_value(known.attempt_id)}
+    return attempt if task is None else attempt | {LOGICAL_TASK_LABEL: task.hash}
+
+
+async def _hear_of(client: ClusterClient, known: AttemptRecord) -> None:
+    """Make sure that the cluster answers, and that it is the one in which the launch was.
+
+    :raises ClusterError: it does not, or it is another.
+    """
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await client.check_uid(known.cluster_uid, known.kubernetes_conn_id)
+            await client.uid()
+    except TimeoutError as error:
+        raise Unreachable(f"{client.server}: no answer within {_ANSWER_SECONDS:g} s") from error
 
 
 async def _sweep_place(
     like: AttemptRecord,
     current: Attempt,
-    left_alone: frozenset[str],
+    left_alone: _LeftAlone,
     *,
     open_cluster: OpenCluster,
     timeout_seconds: float,
 ) -> tuple[int, list[AttemptRecord]]:
     """Withdraw what has this task's label and no record, unless another Airflow runs a task of that name.
 
+    So goes a job too whose create call reached the cluster after all, later than the look that found nothing.
+
     :param like: a launch in the same cluster and namespace.
     :return: the largest fence seen, and what was withdrawn with its grade.
     """
-    from airflow_gpu_placement.launch.withdraw import find, withdraw
+    from airflow_gpu_placement.launch.find import find
+    from airflow_gpu_placement.launch.withdraw import withdraw
 
     largest_fence = 0
     forgotten: list[AttemptRecord] = []
@@ -155,11 +202,12 @@ async def _sweep_place(
     except ClusterError:
         return 0, forgotten
     try:
+        await _hear_of(client, like)
         for found in await find(client, like.namespace, current.task.hash):
             if found.installation not in {None, current.installation}:
                 continue
             largest_fence = max(largest_fence, found.fence)
-            if found.name in left_alone:
+            if found.name in left_alone.names or found.uid in left_alone.uids:
                 continue
             grade = await withdraw(
                 client,
@@ -197,4 +245,4 @@ def _forgotten(like: AttemptRecord, found: RemoteJob, grade: EndGrade) -> Attemp
 
 
 def _place_of(known: AttemptRecord) -> _Place:
-    return _Place(known.kubernetes_conn_id, known.context, known.namespace)
+    return _Place(known.kubernetes_conn_id, known.context, known.cluster_uid, known.namespace)

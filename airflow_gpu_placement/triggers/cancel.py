@@ -11,17 +11,16 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
 
-from airflow_gpu_placement.exceptions import WrongCluster
-from airflow_gpu_placement.model.attempt import MARKER_KEY
+from airflow_gpu_placement.hooks.task_states import marked_attempt, state_key, states_of
+from airflow_gpu_placement.launch.manifest import label_value
+from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL, MARKER_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
     from airflow_gpu_placement.clusters.connect import OpenCluster
     from airflow_gpu_placement.model.outcome import EndGrade
@@ -145,8 +144,7 @@ def is_over(now: TaskNow, attempt_id: str) -> bool:
 
 
 async def _task_now(ti: Any) -> TaskNow:
-    states = await _states(ti)
-    key = ti.task_id if ti.map_index < 0 else f"{ti.task_id}_{ti.map_index}"
+    states, key = await _states(ti), state_key(ti)
     if key not in states:
         if states:
             raise LookupError(f"Airflow told of {sorted(states)}, not of {key}")
@@ -162,20 +160,12 @@ async def _task_now(ti: Any) -> TaskNow:
             run_id=ti.run_id,
             map_index=ti.map_index,
         )
-    marker = value.get("attempt_id") if isinstance(value, Mapping) else None
-    return TaskNow(exists=True, state=state, marker=marker)
+    return TaskNow(exists=True, state=state, marker=marked_attempt(value))
 
 
 async def _states(ti: Any) -> Mapping[str, str | None]:
     async with asyncio.timeout(LOOK_UP_SECONDS):
-        by_run = await asyncio.to_thread(
-            RuntimeTaskInstance.get_task_states,
-            dag_id=ti.dag_id,
-            task_ids=[ti.task_id],
-            run_ids=[ti.run_id],
-            map_index=ti.map_index,
-        )
-    return by_run.get(ti.run_id) or {}
+        return await asyncio.to_thread(states_of, ti)
 
 
 def _words(now: TaskNow) -> str:
@@ -192,12 +182,7 @@ async def _withdraw(watched: Watched, open_cluster: OpenCluster) -> EndGrade | N
 
     client = await open_cluster(watched.kubernetes_conn_id, watched.context)
     try:
-        actual = await client.uid()
-        if watched.cluster_uid is not None and actual != watched.cluster_uid:
-            raise WrongCluster(
-                f"connection {watched.kubernetes_conn_id!r} now leads to cluster {actual}, "
-                f"not to {watched.cluster_uid}"
-            )
+        await client.check_uid(watched.cluster_uid, watched.kubernetes_conn_id)
         if await has_succeeded(client, watched.namespace, watched.job_name, watched.job_uid):
             return None
         return await withdraw(
@@ -207,6 +192,7 @@ async def _withdraw(watched: Watched, open_cluster: OpenCluster) -> EndGrade | N
             job_uid=watched.job_uid,
             node_deletion_is_proof=watched.node_deletion_is_proof,
             timeout_seconds=WITHDRAW_SECONDS,
+            labels={ATTEMPT_LABEL: label_value(str(watched.ti.id))},
         )
     finally:
         await client.close()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_gpu_placement.triggers.remote_job import SHORTEST_WATCH_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -31,8 +33,8 @@ class PauseTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", {"until": self.until}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Sleep until the moment has passed."""
-        moment = datetime.fromisoformat(self.until)
-        await asyncio.sleep((moment - datetime.now(UTC)).total_seconds())
+        """Sleep until the moment has passed, and never so shortly that Airflow gets confused by it."""
+        left = (datetime.fromisoformat(self.until) - datetime.now(UTC)).total_seconds()
+        await asyncio.sleep(max(left, SHORTEST_WATCH_SECONDS))
         event = {"version": 1, "kind": "decide_again"}
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # untyped in Airflow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_gpu_placement.exceptions import ClusterError, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.hooks.clusters import open_on_triggerer
 from airflow_gpu_placement.model.outcome import EndGrade
 from airflow_gpu_placement.triggers.remote_job import EVENT_VERSION, SHORTEST_WATCH_SECONDS
@@ -33,6 +33,7 @@ class ProofTrigger(BaseTrigger):
     :param cluster_uid: the cluster that the connection must lead to.
     :param job_uid: ``None``: not known; whatever job has the name is meant.
     :param boot_ids: node that was lost -> its boot id then: one booted anew runs nothing from before.
+    :param labels: what the job carries; another one of that name is left alone.
     :param until: when to stop waiting, as ISO 8601 text with a time zone.
     """
 
@@ -46,6 +47,7 @@ class ProofTrigger(BaseTrigger):
         job_name: str,
         job_uid: str | None,
         boot_ids: Mapping[str, str],
+        labels: Mapping[str, str],
         until: str,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
@@ -56,10 +58,11 @@ class ProofTrigger(BaseTrigger):
         self.job_name = job_name
         self.job_uid = job_uid
         self.boot_ids = dict(boot_ids)
+        self.labels = dict(labels)
         self.until = until
 
     @classmethod
-    def of(cls, known: AttemptRecord, *, until: datetime) -> ProofTrigger:
+    def of(cls, known: AttemptRecord, *, labels: Mapping[str, str], until: datetime) -> ProofTrigger:
         """Wait for the end of one launch."""
         return cls(
             kubernetes_conn_id=known.kubernetes_conn_id,
@@ -69,6 +72,7 @@ class ProofTrigger(BaseTrigger):
             job_name=known.job_name,
             job_uid=known.job_uid,
             boot_ids=known.lost_boots,
+            labels=labels,
             until=until.isoformat(),
         )
 
@@ -82,6 +86,7 @@ class ProofTrigger(BaseTrigger):
             "job_name": self.job_name,
             "job_uid": self.job_uid,
             "boot_ids": self.boot_ids,
+            "labels": self.labels,
             "until": self.until,
         }
 
@@ -121,12 +126,7 @@ class ProofTrigger(BaseTrigger):
         try:
             client = await open_cluster(self.kubernetes_conn_id, self.context)
             try:
-                actual = await client.uid()
-                if self.cluster_uid is not None and actual != self.cluster_uid:
-                    raise WrongCluster(
-                        f"connection {self.kubernetes_conn_id!r} now leads to cluster {actual}, "
-                        f"not to {self.cluster_uid}"
-                    )
+                await client.check_uid(self.cluster_uid, self.kubernetes_conn_id)
                 return await withdraw(
                     client,
                     self.namespace,
@@ -135,6 +135,7 @@ class ProofTrigger(BaseTrigger):
                     node_deletion_is_proof=False,
                     timeout_seconds=_LOOK_SECONDS,
                     boot_ids=self.boot_ids,
+                    labels=self.labels,
                 )
             finally:
                 await client.close()

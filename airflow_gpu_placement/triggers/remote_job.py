@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.outcome import Outcome
 
 EVENT_VERSION = 1
-SHORTEST_WATCH_SECONDS = 5.0
+SHORTEST_WATCH_SECONDS = 10.0
 """A task that is resumed within a moment of its deferral may be failed by Airflow's scheduler.
 
 It then takes the executor's word that the first part of the task has ended for the end of the resumed part.
@@ -169,7 +169,7 @@ class RemoteJobTrigger(BaseTrigger):
         await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.watch.follow")
         from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
         from airflow_gpu_placement.watch.follow import follow
-        from airflow_gpu_placement.watch.store import JobRef
+        from airflow_gpu_placement.watch.followed import JobRef
 
         key = ClusterKey(self.kubernetes_conn_id, self.context, self.cluster_uid)
         async with shared_watch(key, open_cluster) as cluster:

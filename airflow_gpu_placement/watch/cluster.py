@@ -53,8 +53,10 @@ class ClusterWatch:
         self.log_turns = LogTurns()
         self._clock = AwakeClock(longest_step_seconds=_LONGEST_STEP_SECONDS)
         self._store = ClusterStore(self._clock.now)
-        self._shared = SharedClient(key, open_cluster, self.answered)
+        self._open_cluster = open_cluster
+        self._shared = SharedClient(key, self._read_connection, self.answered)
         self._last_answer = self._clock.now()
+        self._reading_since: float | None = None  # while Airflow is asked for the connection
         self._streams: dict[str | None, tuple[Stream[Any], ...]] = {}  # by namespace; None: of the cluster
         self._tasks: dict[str | None, list[asyncio.Task[None]]] = {}
         self._followed: dict[str, int] = {}  # subscriptions by namespace
@@ -96,7 +98,8 @@ class ClusterWatch:
 
     def unreachable_seconds(self) -> float:
         """Return how long the cluster has answered nothing at all; 0 while it is heard."""
-        silent = self._clock.now() - self._last_answer
+        until = self._clock.now() if self._reading_since is None else self._reading_since
+        silent = until - self._last_answer
         hearing = any(stream.is_open for streams in self._streams.values() for stream in streams)
         return 0.0 if hearing or silent < _UNREACHABLE_AFTER_SECONDS else silent
 
@@ -120,6 +123,15 @@ class ClusterWatch:
         :raises ClusterError: it cannot be opened now.
         """
         return await self._shared.get()
+
+    async def _read_connection(self, conn_id: str, context: str | None) -> ClusterClient:
+        """Open a client; the time that Airflow takes to give its connection is not the cluster's silence."""
+        self._reading_since = began = self._clock.now()
+        try:
+            return await self._open_cluster(conn_id, context)
+        finally:
+            self._reading_since = None
+            self._last_answer += self._clock.now() - began
 
     async def reopen(self, refused: ClusterClient) -> None:
         """Read the credentials again, once for all streams whose requests the old ones were refused for."""

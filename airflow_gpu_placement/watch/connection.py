@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_gpu_placement.exceptions import ClusterError, Unreachable, WrongCluster
+from airflow_gpu_placement.exceptions import ClusterError, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,12 +111,6 @@ class SharedClient:
         return client
 
     async def _check(self, client: ClusterClient) -> None:
-        uid = await client.uid()
-        if self._uid is None:
-            self._uid = uid
-        elif uid != self._uid:
-            raise WrongCluster(
-                f"connection {self._key.kubernetes_conn_id!r} leads to {client.server}, cluster {uid}, "
-                f"and not cluster {self._uid} with the remote jobs; correct the connection"
-            )
+        await client.check_uid(self._uid, self._key.kubernetes_conn_id)
+        self._uid = await client.uid()
         self._answered()

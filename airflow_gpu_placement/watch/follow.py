@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from airflow_gpu_placement.engine.classify import classify, explained
+from airflow_gpu_placement.engine.pod_evidence import ended
+from airflow_gpu_placement.engine.ranks import TRAINING_CONTAINER
 from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.outcome import OutcomeKind
 from airflow_gpu_placement.watch.logs import JobLogs
 from airflow_gpu_placement.watch.phases import PhaseReporter
 from airflow_gpu_placement.watch.pod_log import TAIL_LINES
-from airflow_gpu_placement.watch.ranks import TRAINING_CONTAINER
 from airflow_gpu_placement.watch.starting import Starting
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _SETTLE_SECONDS = 3.0
 _TAIL_SECONDS = 5.0
 _SEEN_LINES = 5
 _TRAINED = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.APPLICATION})
-_ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 async def follow(
@@ -122,8 +122,7 @@ async def _settled(
 
 def _all_ended(observation: Observation) -> bool:
     return bool(observation.pods) and all(
-        pod.status.phase in _ENDED_PHASES or pod.metadata.uid in observation.vanished
-        for pod in observation.pods
+        ended(pod) or pod.metadata.uid in observation.vanished for pod in observation.pods
     )
 
 

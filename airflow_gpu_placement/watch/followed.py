@@ -28,11 +28,6 @@ class Bell:
         self._news = False
         self._waiting: asyncio.Future[None] | None = None
 
-    @property
-    def has_news(self) -> bool:
-        """Whether it was rung and nobody has waited since."""
-        return self._news
-
     def wake(self) -> None:
         """Say that something may have changed."""
         self._news = True

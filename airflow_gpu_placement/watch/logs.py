@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.ranks import index_of, training_state
 from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.watch.bookmarks import LogBook
 from airflow_gpu_placement.watch.pod_log import PodLog
-from airflow_gpu_placement.watch.ranks import index_of, training_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable

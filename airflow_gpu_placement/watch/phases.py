@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.ranks import rank_of
 from airflow_gpu_placement.model.outcome import OutcomeKind
-from airflow_gpu_placement.watch.ranks import rank_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

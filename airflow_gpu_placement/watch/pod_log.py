@@ -8,10 +8,10 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.ranks import TRAINING_CONTAINER
 from airflow_gpu_placement.exceptions import ClusterError, Forbidden, NotFound, Unreachable
 from airflow_gpu_placement.watch.followed import Bell
 from airflow_gpu_placement.watch.log_turns import pod_pace
-from airflow_gpu_placement.watch.ranks import TRAINING_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable

@@ -7,6 +7,7 @@ import sys
 
 import msgspec
 
+from airflow_gpu_placement.engine.ranks import COMPLETION_INDEX, CONTROLLER_UID_LABEL
 from airflow_gpu_placement.model.kube import (
     Condition,
     Container,
@@ -20,10 +21,8 @@ from airflow_gpu_placement.model.kube import (
     Resources,
 )
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
-CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
 _ARCHITECTURE_LABEL = "kubernetes.io/arch"
-_POD_LABELS = (CONTROLLER_UID_LABEL, _INDEX)
+_POD_LABELS = (CONTROLLER_UID_LABEL, COMPLETION_INDEX)
 
 
 def slim_pod(pod: Pod) -> Pod:
@@ -31,7 +30,7 @@ def slim_pod(pod: Pod) -> Pod:
     spec = pod.spec
     return msgspec.structs.replace(
         pod,
-        metadata=_identity(pod.metadata, _POD_LABELS, (_INDEX,)),
+        metadata=_identity(pod.metadata, _POD_LABELS, (COMPLETION_INDEX,)),
         spec=PodSpec(
             node_name=sys.intern(spec.node_name),
             containers=tuple(map(_container, spec.containers)),

@@ -6,20 +6,18 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.ranks import job_uid_of
 from airflow_gpu_placement.model.kube import Job, Node, ObjectMeta, Pod
 from airflow_gpu_placement.model.outcome import Observation
-from airflow_gpu_placement.watch.followed import Followed, JobRef, Subscription
 from airflow_gpu_placement.watch.followers import Followers
 from airflow_gpu_placement.watch.leases import LeaseClocks
 from airflow_gpu_placement.watch.nodes import ClusterNodes
-from airflow_gpu_placement.watch.slim import CONTROLLER_UID_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from airflow_gpu_placement.model.kube import Lease
-
-__all__ = ["ClusterStore", "JobRef"]
+    from airflow_gpu_placement.watch.followed import Followed, JobRef, Subscription
 
 
 class ClusterStore:
@@ -153,7 +151,7 @@ class ClusterStore:
         kept = {one.uid for one in unreadable}
         listed: dict[str, dict[str, Pod]] = defaultdict(dict)
         for pod in pods:
-            listed[_job_uid(pod)][pod.metadata.uid] = pod
+            listed[job_uid_of(pod)][pod.metadata.uid] = pod
         for job_uid, old in list(self._pods.items()):
             for uid, pod in old.items():
                 if pod.metadata.namespace != namespace or uid in kept:
@@ -168,7 +166,7 @@ class ClusterStore:
 
     def pod_changed(self, kind: str, pod: Pod) -> None:
         """Take one event of a pod; the event of its deletion carries its last state."""
-        job_uid, uid = _job_uid(pod), pod.metadata.uid
+        job_uid, uid = job_uid_of(pod), pod.metadata.uid
         tracked = self._followers.get(job_uid)
         if kind == "DELETED":
             self._pods[job_uid].pop(uid, None)
@@ -238,10 +236,6 @@ class ClusterStore:
         self._followers.place(tracked, {pod.spec.node_name for pod in pods} - {""})
         if tracked.failing_since is None and any(map(_has_failed, pods)):
             tracked.failing_since = self._now()
-
-
-def _job_uid(pod: Pod) -> str:
-    return pod.metadata.labels.get(CONTROLLER_UID_LABEL, "")
 
 
 def _has_failed(pod: Pod) -> bool:

@@ -61,12 +61,6 @@ class Report:
         return asdict(self)
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least this share of all values does not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
-
-
 def table(report: Report) -> Table:
     """Lay the figures out for people."""
     shown = Table(title=f"{len(report.losses)} power losses at random phases of the renewal (every 10 s)")

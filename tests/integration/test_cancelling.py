@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+from airflow_gpu_placement.exceptions import TrainingFailed
 from airflow_gpu_placement.hooks.clusters import ClusterAccess
 from airflow_gpu_placement.launch.manifest import manifest
-from airflow_gpu_placement.model.attempt import AttemptRecord
+from airflow_gpu_placement.model.attempt import MARKER_KEY, AttemptRecord
 from airflow_gpu_placement.operators import cancelling as module
 from airflow_gpu_placement.operators.cancelling import Cancelling
+from airflow_gpu_placement.operators.marking import hand_over
 from tests.integration.cluster_support import pool_of, spec_of
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
     from airflow_gpu_placement.launch.spec import LaunchSpec
     from lab import Cluster
 
@@ -93,7 +100,7 @@ def test_a_job_whose_creation_is_under_way_is_withdrawn(
         pytest.param(
             {}, {"airflow-gpu-placement/attempt-id": "another"}, "was not there", id="another attempt's"
         ),
-        pytest.param({"cluster_uid": "another"}, {}, "not the cluster of pool h100", id="another cluster"),
+        pytest.param({"cluster_uid": "another"}, {}, "not to another", id="another cluster"),
     ],
 )
 def test_what_is_not_ours_is_left_alone(
@@ -148,10 +155,75 @@ def test_after_a_timeout_the_error_of_the_task_stays(cluster: Cluster, namespace
     """Airflow calls ``on_kill`` once more when ``execution_timeout`` has already ended the task's work."""
     launch = Launch(cluster, namespace)
     launch.create()
-    with pytest.raises(TimeoutError), launch.cancelling.at_work():
-        raise TimeoutError
+    with pytest.raises(AirflowTaskTimeout), launch.cancelling.at_work():
+        raise AirflowTaskTimeout
+    assert launch.exists()
     launch.cancelling.on_kill()
     assert not launch.exists()
+    with launch.cancelling.at_work():
+        pass  # the next try may be in this process, as in dag.test()
+
+
+def test_what_was_created_after_airflow_stopped_listening_is_withdrawn(
+    cluster: Cluster, namespace: str
+) -> None:
+    """The next try may have looked for the job before it was there: its worker had lost its supervisor."""
+    launch = Launch(cluster, namespace)
+    launch.create()
+    with pytest.raises(BrokenPipeError), launch.cancelling.at_work():
+        raise BrokenPipeError
+    assert not launch.exists()
+
+
+def test_an_error_that_the_package_raises_comes_after_the_job_was_settled(
+    cluster: Cluster, namespace: str
+) -> None:
+    """A job that failed is kept to be looked at."""
+    launch = Launch(cluster, namespace)
+    launch.create()
+    with pytest.raises(TrainingFailed), launch.cancelling.at_work():
+        raise TrainingFailed("exit code 1")
+    assert launch.exists()
+
+
+@pytest.mark.parametrize(
+    ("states", "left"),
+    [
+        pytest.param({"t_3": "running"}, True, id="runs"),
+        pytest.param({"t_3": "failed"}, False, id="marked as failed"),
+        pytest.param({"t_3": "restarting"}, False, id="cleared"),
+        pytest.param({}, False, id="deleted"),
+    ],
+)
+def test_a_task_that_was_ended_just_now_is_not_handed_over(
+    cluster: Cluster,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    states: dict[str, str],
+    left: bool,
+) -> None:
+    """Its worker has not heard of it yet, and Airflow would refuse the deferral without telling the task."""
+    extra = {"kube_config": json.dumps(cluster.kubeconfig())}
+    monkeypatch.setenv("AIRFLOW_CONN_GPU", json.dumps({"conn_type": "kubernetes", "extra": extra}))
+    asked: list[dict[str, Any]] = []
+
+    def get_task_states(**question: Any) -> dict[str, dict[str, str]]:
+        asked.append(question)
+        return {"r": states} if states else {}
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", get_task_states)
+    pushed: dict[str, Any] = {}
+    ti = SimpleNamespace(
+        id="i", dag_id="d", run_id="r", task_id="t", map_index=3,
+        xcom_push=lambda key, value: pushed.update({key: value}),
+    )  # fmt: skip
+    launch = Launch(cluster, namespace)
+    launch.create()
+    with contextlib.nullcontext() if left else pytest.raises(SystemExit, match="Airflow ended this task"):
+        hand_over(cast("Context", {"ti": ti}), launch.known)
+    assert launch.exists() is left
+    assert asked == [{"dag_id": "d", "task_ids": ["t"], "run_ids": ["r"], "map_index": 3}]
+    assert pushed == {MARKER_KEY: {"attempt_id": "i"}}
 
 
 def test_a_task_that_launches_nothing_yet_is_left_at_once(cluster: Cluster, namespace: str) -> None:

@@ -94,12 +94,20 @@ class Airflow(AirflowHome):
         *,
         map_index: int = -1,
         installation: str | None = None,
+        move: int = 0,
         script: str = RUNNING,
         **metadata: Any,
     ) -> str:
         """Create the remote job of an attempt; return its name."""
         task = LogicalTask(dag_id=dag_id, run_id=RUN, task_id="train", map_index=map_index)
-        attempt = Attempt(task=task, attempt_id=attempt_id, try_number=1, fence=1, installation=installation)
+        attempt = Attempt(
+            task=task,
+            attempt_id=attempt_id,
+            try_number=1,
+            fence=1 + move,
+            move=move,
+            installation=installation,
+        )
         spec = spec_of(pool_of(self.cluster, self.namespace), script, attempt=attempt)
         body = json.loads(msgspec.json.encode(manifest(spec)[0]))
         for key, value in metadata.items():
@@ -151,12 +159,13 @@ def judged(rows: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
 
 def test_what_nobody_waits_for_goes_and_nothing_else(airflow: Airflow) -> None:
     """Dry run, then deletion: ended and superseded tries go; live, foreign and unreadable ones stay."""
-    for dag_id in ("ended", "again", "alive", "mapped", "theirs", "garbled"):
+    for dag_id in ("ended", "again", "alive", "moved", "mapped", "theirs", "garbled"):
         airflow.run_exists(dag_id)
-    ended, old, new, alive, first, second, ours, theirs, gone, garbled = ids(10)
+    ended, old, new, alive, moved, first, second, ours, theirs, gone, garbled = ids(11)
     airflow.task_is("ended", "failed", ended)
     airflow.task_is("again", "deferred", old, new)
     airflow.task_is("alive", "deferred", alive)
+    airflow.task_is("moved", "deferred", moved)
     airflow.task_is("mapped", "deferred", first, map_index=0)
     airflow.task_is("mapped", "success", second, map_index=1)
     airflow.task_is("theirs", "success", ours)
@@ -166,6 +175,8 @@ def test_what_nobody_waits_for_goes_and_nothing_else(airflow: Airflow) -> None:
         airflow.launch("again", old): ("reap", "superseded"),
         airflow.launch("again", new): ("keep", "alive"),
         airflow.launch("alive", alive): ("keep", "alive"),
+        airflow.launch("moved", moved): ("reap", "superseded"),
+        airflow.launch("moved", moved, move=1): ("keep", "alive"),
         airflow.launch("mapped", first, map_index=0): ("keep", "alive"),
         airflow.launch("mapped", second, map_index=1): ("reap", "task ended"),
         airflow.launch("theirs", theirs): ("unknown here", "superseded"),

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from airflow_gpu_placement.exceptions import Conflict, Forbidden, NotFound, WrongCluster
+from airflow_gpu_placement.launch.find import find
 from airflow_gpu_placement.launch.job import create
-from airflow_gpu_placement.launch.withdraw import find
 from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL
 from airflow_gpu_placement.model.kube import Toleration
 from airflow_gpu_placement.model.pool import Place
@@ -54,7 +54,7 @@ async def test_nothing_is_written_to_another_cluster(cluster: Cluster, namespace
     """The cluster must be the one that the decision was made for."""
     spec = spec_of(pool_of(cluster, namespace), "sleep 600")
     async with await opener(cluster)("", None) as client:
-        with pytest.raises(WrongCluster, match="nothing was created"):
+        with pytest.raises(WrongCluster, match="not to some-other-cluster"):
             await create(client, spec, expected_uid="some-other-cluster")
     assert cluster.api.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"] == []
 

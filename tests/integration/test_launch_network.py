@@ -14,13 +14,14 @@ import yaml
 from aiohttp import web
 
 from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
+from airflow_gpu_placement.launch.find import find
 from airflow_gpu_placement.launch.job import create
-from airflow_gpu_placement.launch.withdraw import find, withdraw
+from airflow_gpu_placement.launch.withdraw import withdraw
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, OutcomeKind
 from airflow_gpu_placement.signals.collect import collect
 from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
-from airflow_gpu_placement.watch.store import JobRef
+from airflow_gpu_placement.watch.followed import JobRef
 from tests.integration.cluster_support import opener, pool_of, spec_of, utc_now
 from tests.integration.rights import granted
 

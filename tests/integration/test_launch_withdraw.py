@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_gpu_placement.launch.find import find
 from airflow_gpu_placement.launch.job import create
-from airflow_gpu_placement.launch.withdraw import find, withdraw
+from airflow_gpu_placement.launch.withdraw import withdraw
 from airflow_gpu_placement.model.outcome import EndGrade
 from tests.integration.cluster_support import opener, pool_of, spec_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_gpu_placement.model.attempt import AttemptRecord
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy
-from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, withdraw_attempt
+from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, labels_of, withdraw_attempt
 from airflow_gpu_placement.triggers.proof import ProofTrigger
 from tests.integration.cluster_support import opener, pool_of, spec_of, until
 from tests.integration.test_watch_follow import Told, run
@@ -67,7 +67,8 @@ async def test_a_node_that_is_up_again_confirms_the_end(
     grade = await withdraw_attempt(known, open_cluster=opener(cluster), timeout_seconds=LOOK_SECONDS)
     assert grade is EndGrade.UNKNOWN
 
-    trigger = ProofTrigger.of(known, until=datetime.now(UTC) + timedelta(seconds=120))
+    until = datetime.now(UTC) + timedelta(seconds=120)
+    trigger = ProofTrigger.of(known, labels=labels_of(known, spec.attempt.task), until=until)
     waiting = asyncio.create_task(trigger.news(opener(cluster)))
     done, _ = await asyncio.wait({waiting}, timeout=8)
     assert not done, waiting.result()

@@ -16,7 +16,7 @@ from airflow_gpu_placement.launch.job import create
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, OutcomeKind
 from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
-from airflow_gpu_placement.watch.store import JobRef
+from airflow_gpu_placement.watch.followed import JobRef
 from tests.integration.cluster_support import (
     RENEW_SECONDS,
     CountingProxy,

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab import ClusterSpec, Lab, LabSpec, NodeSpec
+from lab import ClusterSpec, Lab, LabSpec, NodeSpec, launch
 from lab.airflow import diagnostics
 from tests.lab import leftovers
+from tests.lab.node_support import Workspace, sandbox_modes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from lab import Cluster, Node
 
@@ -91,6 +93,43 @@ def make_namespace() -> Iterator[Callable[[Cluster], str]]:
 def namespace(onprem: Cluster, make_namespace: Callable[[Cluster], str]) -> str:
     """Return a namespace of this test alone in the on-premises cluster."""
     return make_namespace(onprem)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder for labs; what a failed test leaves in it is ended."""
+    yield tmp_path
+    for paths in launch.every_lab(tmp_path):
+        launch.down(paths)
+
+
+@pytest.fixture
+def node_name() -> str:
+    """Return a node that no test harms; a module whose tests need another kind has a fixture of this name."""
+    return "l40s-1"
+
+
+@pytest.fixture(scope="session", params=sandbox_modes())
+def sandboxed_node(request: pytest.FixtureRequest, lab: Lab) -> str:
+    """Return a node whose containers run in one kind of sandbox."""
+    mode: str = request.param
+    name = f"sandbox-{mode}"
+    lab.cluster("onprem").add_node(NodeSpec(name, "onprem-l40s", renew_seconds=RENEW_SECONDS, sandbox=mode))
+    return name
+
+
+@pytest.fixture
+def work(onprem: Cluster, node_name: str) -> Iterator[Workspace]:
+    """Return a namespace and the node under test."""
+    with Workspace.scoped(onprem, node_name) as work:
+        yield work
+
+
+@pytest.fixture
+def other(onprem: Cluster) -> Iterator[Workspace]:
+    """Return a namespace and a shared node, for a test that needs no sandbox of a certain kind."""
+    with Workspace.scoped(onprem, "l40s-1") as work:
+        yield work
 
 
 @pytest.fixture

@@ -7,34 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab import NodeSpec
 from lab.node import faults
-from tests.lab.node_support import PodHistory, Workspace, container, pod_spec, sandbox_modes, state, wait_for
+from tests.lab.node_support import PodHistory, Workspace, container, pod_spec, state, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from lab import Cluster, Lab
 
 pytestmark = pytest.mark.lab
 
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 
 
-@pytest.fixture(scope="module", params=sandbox_modes())
-def node_name(request: pytest.FixtureRequest, lab: Lab) -> str:
-    """Return a node whose containers run in one kind of sandbox."""
-    mode: str = request.param
-    lab.cluster("onprem").add_node(NodeSpec(f"end-{mode}", "onprem-l40s", renew_seconds=2.0, sandbox=mode))
-    return f"end-{mode}"
-
-
 @pytest.fixture
-def work(onprem: Cluster, node_name: str) -> Iterator[Workspace]:
-    """Return a namespace and the node under test."""
-    with Workspace.scoped(onprem, node_name) as work:
-        yield work
+def node_name(sandboxed_node: str) -> str:
+    """Return a node of each kind of sandbox in turn."""
+    return sandboxed_node
 
 
 def test_sigterm_then_a_last_word(work: Workspace) -> None:

@@ -18,7 +18,6 @@ from lab.node.images import Images
 from tests.lab.node_support import PodHistory, Workspace, container, pod_spec, sandbox_modes, state, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from lab import Cluster, Lab
@@ -51,13 +50,6 @@ def node_name(lab: Lab) -> str:
     )
     lab.cluster("onprem").add_node(spec)
     return spec.name
-
-
-@pytest.fixture
-def work(onprem: Cluster, node_name: str) -> Iterator[Workspace]:
-    """Return a namespace and the node under test."""
-    with Workspace.scoped(onprem, node_name) as work:
-        yield work
 
 
 @pytest.mark.lab

@@ -13,20 +13,13 @@ from lab.node import faults
 from tests.lab.node_support import Workspace, container, pod_spec, state, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lab import Cluster, Node
 
 pytestmark = pytest.mark.lab
 
 SLOW_LINES = "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.5; done"
-
-
-@pytest.fixture
-def work(onprem: Cluster) -> Iterator[Workspace]:
-    """Return a namespace and a node that no test harms."""
-    with Workspace.scoped(onprem, "l40s-1") as work:
-        yield work
 
 
 def _refusal(call: Callable[[], object]) -> LabApiError:

@@ -25,9 +25,7 @@ from tests.lab.node_support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lab import Cluster, Lab
+    from lab import Lab
 
 pytestmark = pytest.mark.lab
 
@@ -43,13 +41,6 @@ def node_name(lab: Lab) -> str:
     spec = NodeSpec("restarts-1", "onprem-l40s", renew_seconds=2.0, backoff_seconds=BACKOFF_SECONDS)
     lab.cluster("onprem").add_node(spec)
     return spec.name
-
-
-@pytest.fixture
-def work(onprem: Cluster, node_name: str) -> Iterator[Workspace]:
-    """Return a namespace and the node under test."""
-    with Workspace.scoped(onprem, node_name) as work:
-        yield work
 
 
 def _status(pod: dict[str, Any], index: int = 0) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode, Verdict
 from tests.property import laws
 from tests.property.claimed import SCRIPTS, claims_and_pods_are_counted_once
-from tests.property.fleets import PRODUCT_LABEL, Situation, contests, pool_with_signals, situations
+from tests.property.fleet_parts import PRODUCT_LABEL
+from tests.property.fleets import Situation, contests, pool_with_signals, situations
 
 if TYPE_CHECKING:
     from collections.abc import Callable

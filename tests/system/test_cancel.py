@@ -39,7 +39,9 @@ PHASES = {
     "CREATED": ("its remote job is created and it is not deferred yet", 1),
     "RUNNING": ("its remote job runs", 1),
 }
-HELD_AT = {"INTENT": gates.AFTER_INTENT, "CREATED": gates.BEFORE_DEFER}
+HELD_AT = {"INTENT": gates.AFTER_INTENT, "CREATED": gates.BEFORE_DEFER, "UNHEARD": gates.AFTER_CREATE}
+#: A worker hears of a cancel with its next heartbeat; in between it may create a job and defer.
+UNHEARD = "UNHEARD"
 GOES_ON = ("CLEAR", "DELETE-TASK")
 
 
@@ -86,7 +88,7 @@ def cancel(stage: Stage, scenario: Scenario[Stage]) -> None:
     run = stage.ground.start(
         scenario.id.lower(), variant="waits" if phase == "WAITING" else "plain", hold=HELD_AT.get(phase)
     )
-    had = PHASES[phase][1]
+    had = 1 if phase == UNHEARD else PHASES[phase][1]
     if phase == "WAITING":
         with stage.freed.arriving():
             run.wait("deferred")
@@ -100,6 +102,8 @@ def cancel(stage: Stage, scenario: Scenario[Stage]) -> None:
         run.wait_held(HELD_AT[phase])
         before = run.task.id
         act(stage, run, action)
+        if phase == UNHEARD:
+            run.release(HELD_AT[phase])
     assert_end(stage, run, action, had, before)
 
 
@@ -171,6 +175,9 @@ def scenarios() -> Iterator[Scenario[Stage]]:
                 else "no remote job is left and its state stays"
             )
             yield Scenario(f"CANCEL.{action}.{phase}", f"{done} while {where}: {end}", cancel, phase)
+    for action in ("FAIL", "CLEAR"):
+        title = f"{ACTIONS[action]} and its worker has not heard of it when it defers: the remote job goes"
+        yield Scenario(f"CANCEL.{action}.{UNHEARD}", title, cancel, "together")
     for action, end in {
         "FAIL": "the remote job goes once it is back",
         "CLEAR": "it succeeds with one further remote job",

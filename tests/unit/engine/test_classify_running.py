@@ -160,7 +160,7 @@ def nowhere(index: int = 0) -> Pod:
 
 def test_part_of_a_gang_has_not_started() -> None:
     """It holds GPUs and trains nothing; that a rank has run for a moment is enough."""
-    gang = msgspec.structs.replace(job(), spec=JobSpec(completions=2, parallelism=2))
+    gang = msgspec.structs.replace(job(), spec=JobSpec(completions=2))
     half = classify(seen(pod(RUNNING), nowhere(1), of=gang, waited_seconds=601.0), POLICY)
     assert (half.kind, half.cause, half.never_started) == (INFRASTRUCTURE, "StartTimeout", True)
     assert "not every pod of the job has started after 601 s" in half.message

@@ -2,81 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 
-from airflow_gpu_placement.engine.capacity import node_capacities, used_devices
 from airflow_gpu_placement.engine.dra import DraNode, dra_view
-from airflow_gpu_placement.model.dra import (
-    DeviceClass,
-    DeviceTaintRule,
-    DraObjects,
-    ResourceClaim,
-    ResourceSlice,
+from airflow_gpu_placement.model.dra import DeviceClass, DeviceTaintRule, DraObjects, ResourceSlice
+from airflow_gpu_placement.model.kube import Toleration
+from tests.unit.engine.dra_objects import (
+    DRIVER,
+    RESOURCE,
+    WHOLE_GPUS,
+    bare,
+    capacities,
+    claim,
+    device_class,
+    gpu,
+    slice_of,
 )
-from airflow_gpu_placement.model.kube import Node, Pod, Toleration
-from tests.unit.engine.builders import container, kube_node, kube_pod, pool
-
-if TYPE_CHECKING:
-    from airflow_gpu_placement.model.signals import NodeCapacity
-
-DRIVER = "gpu.nvidia.com"
-RESOURCE = "nvidia.com/gpu"
-WHOLE_GPUS = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"
-
-
-def gpu(name: str, **fields: Any) -> dict[str, Any]:
-    """Build a device as NVIDIA's driver describes a whole GPU."""
-    kind = fields.pop("type", "gpu")
-    return {
-        "name": name,
-        "attributes": {
-            "type": {"string": kind},
-            "productName": {"string": "NVIDIA H100 80GB HBM3"},
-            "driverVersion": {"version": "580.0.0"},
-        },
-        "capacity": {"memory": {"value": "81559Mi"}},
-        **fields,
-    }
-
-
-def slice_of(
-    *devices: dict[str, Any], node: str | None = "n1", generation: int = 1, **spec: Any
-) -> ResourceSlice:
-    """Build a ResourceSlice of a node's pool."""
-    count = spec.pop("count", 1)
-    pool_name = spec.pop("pool", node or "shared")
-    return msgspec.convert(
-        {
-            "metadata": {"name": "s"},
-            "spec": {
-                "driver": DRIVER,
-                "pool": {"name": pool_name, "generation": generation, "resourceSliceCount": count},
-                **({} if node is None else {"nodeName": node}),
-                "devices": list(devices),
-                **spec,
-            },
-        },
-        ResourceSlice,
-    )
-
-
-def claim(*devices: str, pool_name: str = "n1", **result: Any) -> ResourceClaim:
-    """Build a claim that has devices; nobody has reserved it."""
-    base = {"request": "r", "driver": DRIVER, "pool": pool_name, **result}
-    devices_of = {"devices": {"results": [{**base, "device": one} for one in devices]}}
-    return msgspec.convert({"metadata": {"name": "c"}, "status": {"allocation": devices_of}}, ResourceClaim)
-
-
-def device_class(name: str = DRIVER, *expressions: str, resource: str | None = RESOURCE) -> DeviceClass:
-    """Build the class of whole GPUs, under the name of an extended resource."""
-    selectors = [{"cel": {"expression": one}} for one in expressions or (WHOLE_GPUS,)]
-    return msgspec.convert(
-        {"metadata": {"name": name}, "spec": {"selectors": selectors, "extendedResourceName": resource}},
-        DeviceClass,
-    )
 
 
 def seen(*slices: ResourceSlice, tolerations: tuple[Toleration, ...] = (), **more: Any) -> DraNode | None:
@@ -259,66 +203,3 @@ def test_the_first_beta_nests_its_fields() -> None:
     device = gpu("gpu-0")
     name = device.pop("name")
     assert counts(seen(slice_of({"name": name, "basic": device})))[3] == 1
-
-
-def bare(name: str = "n1", **fields: Any) -> Node:
-    """Build a node without a device plugin."""
-    node = kube_node(name, labels={}, **fields)
-    return msgspec.structs.replace(
-        node, status=msgspec.structs.replace(node.status, capacity={"cpu": "8"}, allocatable={"cpu": "8"})
-    )
-
-
-def capacities(objects: DraObjects, *nodes: Node, pods: tuple[Pod, ...] = ()) -> tuple[NodeCapacity, ...]:
-    """Return what a pool over these nodes has."""
-    return node_capacities(nodes, pods, pool(), dra=dra_view(objects, RESOURCE))
-
-
-def test_a_node_without_a_device_plugin_has_what_dra_offers() -> None:
-    """Its model comes from the devices when no label tells it."""
-    offered = (slice_of(*(gpu(f"gpu-{index}") for index in range(8))),)
-    objects = DraObjects(slices=offered, classes=(device_class(),), claims=(claim("gpu-0", "gpu-1"),))
-    (node,) = capacities(objects, bare())
-    assert (node.capacity, node.allocatable, node.used, node.free, str(node.gpu)) == (
-        8,
-        8,
-        2,
-        6,
-        "H100 80 GB SXM",
-    )
-    (closed,) = capacities(objects, bare(unschedulable=True))
-    assert (closed.free, closed.unusable_because) == (0, "cordoned")
-
-
-def test_on_a_node_with_a_device_plugin_the_plugin_serves() -> None:
-    """Its GPUs are not counted twice."""
-    objects = DraObjects(slices=(slice_of(gpu("gpu-0")),), classes=(device_class(),))
-    (node,) = capacities(objects, kube_node(capacity="8"))
-    assert (node.capacity, node.free) == (8, 8)
-
-
-def test_a_pod_that_dra_served_is_counted_by_its_claim_alone() -> None:
-    """It asks for the resource and still takes nothing of what is allocatable."""
-    pod = msgspec.to_builtins(kube_pod(container("2")))
-    pod["status"]["extendedResourceClaimStatus"] = {
-        "resourceClaimName": "made-by-the-scheduler",
-        "requestMappings": [{"containerName": "main", "resourceName": RESOURCE, "requestName": "r"}],
-    }
-    served = msgspec.convert(pod, Pod)
-    assert used_devices([served], RESOURCE) == {}
-    objects = DraObjects(
-        slices=(slice_of(*(gpu(f"gpu-{index}") for index in range(8))),),
-        classes=(device_class(),),
-        claims=(claim("gpu-0", "gpu-1"),),
-    )
-    (node,) = capacities(objects, bare(), pods=(served,))
-    assert (node.used, node.free) == (2, 6)
-
-
-def test_what_a_claim_does_not_map_is_still_counted() -> None:
-    """Another resource of the same pod comes from the device plugin."""
-    pod = msgspec.to_builtins(kube_pod(container("2")))
-    pod["status"]["extendedResourceClaimStatus"] = {
-        "requestMappings": [{"containerName": "main", "resourceName": "other.com/nic"}]
-    }
-    assert used_devices([msgspec.convert(pod, Pod)], RESOURCE) == {"n1": 2}

@@ -94,3 +94,14 @@ def test_what_a_job_cannot_run_on_is_ruled_out() -> None:
     history = history_of(TaskRecord(attempts=(denied, wrong)))
     assert history.excluded_pools == {"a": "ImagePullDenied"}
     assert history.excluded_architectures == {"arm64": "WrongArchitecture in pool b"}
+
+
+def test_a_clear_gives_every_pool_another_chance() -> None:
+    """Whoever clears a task after its image or its secret was missing has mended that."""
+    denied = msgspec.structs.replace(
+        attempt("a", OutcomeKind.CONFIGURATION), exclude_pool=True, cause="ImagePullDenied"
+    )
+    again = msgspec.structs.replace(denied, pool="b", exclude_architecture="arm64", clear_number=1)
+    history = history_of(TaskRecord(attempts=(denied, again)), 1)
+    assert (history.excluded_pools, history.losses) == ({"b": "ImagePullDenied"}, {"a": 1, "b": 1})
+    assert history_of(TaskRecord(attempts=(denied, again)), 2).excluded_architectures == {}

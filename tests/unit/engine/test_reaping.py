@@ -36,6 +36,16 @@ def remains(attempt_id: str | None = OLD, **changes: Any) -> Remains:
         pytest.param(remains(), ENDED, RULES, ("reap", "task ended"), id="its task has ended in this try"),
         pytest.param(remains(), NEXT_TRY, RULES, ("reap", "superseded"), id="its task is in another try"),
         pytest.param(remains(NEW), NEXT_TRY, RULES, ("keep", "alive"), id="the job of that other try"),
+        pytest.param(
+            remains(moved=True), RUNNING, RULES, ("reap", "superseded"), id="given up within its try"
+        ),
+        pytest.param(
+            remains(moved=True),
+            ALIVE_BY_A_TASK,
+            RULES,
+            ("unknown here", "superseded"),
+            id="not known as ours",
+        ),
         pytest.param(remains(), DELETED, RULES, ("reap", "task gone"), id="deleted, with its history left"),
         pytest.param(
             remains(FOREIGN), DELETED, RULES, ("unknown here", "task gone"), id="deleted, and id not known"

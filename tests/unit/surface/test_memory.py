@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 
-from airflow_gpu_placement.hooks.memory import MAX_ATTEMPTS, TaskStateMemory, recall, remember
+from airflow_gpu_placement.exceptions import GpuPlacementError
+from airflow_gpu_placement.hooks.memory import KEY, MAX_ATTEMPTS, TaskStateMemory, recall, remember
 from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.outcome import EndGrade, OutcomeKind
 from airflow_gpu_placement.operators.resuming import begin
@@ -90,6 +92,29 @@ def test_an_attempt_that_is_moved_has_a_record_of_each_launch() -> None:
     assert latest.move == 1
     ended = remember(record, msgspec.structs.replace(record.attempts[0], phase=AttemptPhase.ENDED))
     assert recall(ended, "id-1") == latest
+
+
+def test_what_is_learnt_of_an_earlier_launch_does_not_make_it_the_last() -> None:
+    """Whether a task that is cleared starts anew depends on how its last launch ended."""
+    lost = attempt(1, outcome=OutcomeKind.INFRASTRUCTURE, grade=EndGrade.UNKNOWN)
+    record = remember(remember(TaskRecord(), lost), attempt(2, outcome=OutcomeKind.SUCCEEDED))
+
+    record = remember(record, msgspec.structs.replace(lost, grade=EndGrade.CONFIRMED))
+
+    assert [known.grade for known in record.attempts] == [EndGrade.CONFIRMED, None]
+    assert begin(record, "id-3", "auto").generation == 2
+
+
+def test_a_memory_that_was_spoilt_is_told_with_the_way_out() -> None:
+    """People may edit it on the task's page; taking it for empty would forget jobs that run."""
+    store = JsonStore()
+    store.set(KEY, {"attempts": [{"fence": "seven"}]}, retention=1)
+    with pytest.raises(
+        GpuPlacementError, match=rf"attempts\[0\].*\. Correct the value of {KEY} on the task's"
+    ):
+        TaskStateMemory(store).read()
+    store.set(KEY, "gibberish", retention=1)
+    assert TaskStateMemory(store).read() == TaskRecord()
 
 
 def test_memory_is_bounded() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_gpu_placement.exceptions import PlacementTimeout, RemoteJobLost, RequestError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
@@ -18,6 +19,7 @@ from airflow_gpu_placement.model.attempt import MARKER_KEY, AttemptPhase, Attemp
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Outcome, OutcomeKind
 from airflow_gpu_placement.operators import GpuTrainingJobOperator
 from airflow_gpu_placement.operators.deadlines import backstop, execution_deadline, next_look
+from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.launching import active_deadline_seconds, watch_arguments
 from airflow_gpu_placement.operators.settling import may_move
 from airflow_gpu_placement.triggers.pause import PauseTrigger
@@ -42,6 +44,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__GPU_PLACEMENT__CATALOG", str(path))
     monkeypatch.setenv("AIRFLOW_CONN_NOWHERE", '{"conn_type": "kubernetes"}')
     monkeypatch.setenv("AIRFLOW__GPU_PLACEMENT__FENCE_TIMEOUT_SECONDS", "1")
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **_: {"r": {"t": "running"}})
 
 
 class Task:
@@ -65,7 +68,7 @@ class Task:
         self.memory.write(TaskRecord(attempts=known))
         self.context = cast(
             "Context",
-            {"ti": ti, "dag_run": SimpleNamespace(team_name=None), "task_state_store": store},
+            {"ti": ti, "dag_run": SimpleNamespace(team_name=None, clear_number=0), "task_state_store": store},
         )
 
     @property
@@ -199,6 +202,10 @@ def test_with_wait_nothing_is_launched_before_the_end_is_confirmed() -> None:
     trigger = deferral.trigger
     assert isinstance(trigger, ProofTrigger)
     assert (trigger.job_name, trigger.boot_ids, deferral.method_name) == ("job-9", {"n": "b"}, "place_proven")
+    assert trigger.labels == {
+        "airflow-gpu-placement/attempt-id": "id-9",
+        "airflow-gpu-placement/logical-task": logical_task(task.context["ti"]).hash,
+    }
     again = ProofTrigger(**trigger.serialize()[1])
     assert again.serialize() == trigger.serialize()
     proof = {"version": 1, "kind": "proof", "job_name": "job-9", "grade": "confirmed"}
@@ -217,7 +224,7 @@ def test_a_proof_is_not_waited_for_longer_than_for_a_pool() -> None:
 def test_what_the_proof_trigger_cannot_reach_it_asks_again_until_its_time_is_over() -> None:
     """It never raises."""
     known = attempt(9, kubernetes_conn_id="nowhere")
-    trigger = ProofTrigger.of(known, until=datetime.now(UTC) + timedelta(seconds=1))
+    trigger = ProofTrigger.of(known, labels={}, until=datetime.now(UTC) + timedelta(seconds=1))
     event = asyncio.run(trigger.news(open_on_worker))
     assert event == {"version": 1, "job_name": "job-9", "kind": "deadline"}
 

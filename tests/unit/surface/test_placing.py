@@ -51,8 +51,10 @@ def placing(team: str | None = "vision", **arguments: Any) -> Placing:
     arguments.setdefault("gpu", {"gpus_per_node": "8", "priority": 9})
     operator = GpuTrainingJobOperator(task_id="t", image="i", command=["c"], **arguments)
     context = {
-        "ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, id="0-1", try_number=1),
-        "dag_run": SimpleNamespace(team_name=team),
+        "ti": SimpleNamespace(
+            dag_id="d", run_id="r", task_id="t", map_index=-1, id="0-1", try_number=1, max_tries=5
+        ),
+        "dag_run": SimpleNamespace(team_name=team, clear_number=0),
         "task_state_store": JsonStore(),
     }
     return Placing.of(operator, cast("Context", context), load_settings())

@@ -16,9 +16,9 @@ from airflow_gpu_placement.exceptions import (
     TrainingFailed,
 )
 from airflow_gpu_placement.hooks.memory import remember
-from airflow_gpu_placement.model.attempt import AttemptRecord, TaskRecord
+from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.outcome import EndGrade, Outcome, OutcomeKind
-from airflow_gpu_placement.operators.settling import settle
+from airflow_gpu_placement.operators.settling import leave, run_out_of_time, settle
 from airflow_gpu_placement.settings import Settings
 
 CASES = Path(__file__).resolve().parents[2] / "cases" / "data"
@@ -42,15 +42,9 @@ class Memory:
 
 def attempt(number: int, pool: str, **fields: Any) -> AttemptRecord:
     """Make a record of an attempt."""
+    usual: dict[str, Any] = {"kubernetes_conn_id": "c", "namespace": "n", "job_name": f"job-{number}"}
     return AttemptRecord(
-        attempt_id=f"id-{number}",
-        try_number=number,
-        fence=number,
-        pool=pool,
-        kubernetes_conn_id="c",
-        namespace="n",
-        job_name=f"job-{number}",
-        **fields,
+        attempt_id=f"id-{number}", try_number=number, fence=number, pool=pool, **(usual | fields)
     )
 
 
@@ -142,3 +136,51 @@ def test_an_end_that_nobody_saw_is_not_tried_again() -> None:
     """The job is gone and nothing proves a loss."""
     error = settled(Memory(), attempt(1, "a"), kind=OutcomeKind.UNKNOWN, cause="JobGone", over=True)
     assert (type(error), error.retry_elsewhere) == (RemoteJobError, False)
+
+
+@pytest.mark.parametrize(
+    ("cause", "grade"),
+    [
+        # The last pod may have no node, so that nothing of it runs; the job may bring forth another.
+        pytest.param("StartTimeout", EndGrade.CONFIRMED, id="a job that has not started"),
+        pytest.param("NodeLost", EndGrade.UNKNOWN, id="a silent node"),
+        pytest.param("NodeGone", EndGrade.ASSERTED, id="a deleted node"),
+    ],
+)
+def test_what_is_still_to_be_withdrawn_is_not_remembered_as_ended_for_sure(
+    monkeypatch: pytest.MonkeyPatch, cause: str, grade: EndGrade
+) -> None:
+    """A worker that dies before the withdrawal leaves it to the next try, which asks the memory alone."""
+
+    async def killed(*_: Any, **__: Any) -> EndGrade:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("airflow_gpu_placement.operators.settling.withdraw_attempt", killed)
+    known = attempt(1, "a", move=3)
+    memory = Memory(known)
+    outcome = Outcome(kind=OutcomeKind.INFRASTRUCTURE, cause=cause, grade=grade, never_started=True)
+    for step in (
+        lambda: leave(outcome, known, memory, SETTINGS),
+        lambda: settle(outcome, known, memory, settings=SETTINGS, try_number=1, max_tries=3),
+        lambda: run_out_of_time(known, memory, SETTINGS),
+    ):
+        memory.record = TaskRecord(attempts=(known,))
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(step())
+        (left,) = memory.record.attempts
+        assert (left.phase, left.grade) == (AttemptPhase.ENDED, None)
+
+
+def test_what_was_missing_before_a_clear_does_not_count() -> None:
+    """Else the clear would fail in the first pool, before the pool that was mended is tried."""
+    denied = attempt(
+        1, "a", outcome=OutcomeKind.CONFIGURATION, cause="ImagePullDenied", kubernetes_conn_id="x"
+    )
+    for clear_number, elsewhere in ((0, False), (1, True)):
+        error = settled(
+            Memory(denied),
+            attempt(2, "b", clear_number=clear_number),
+            kind=OutcomeKind.CONFIGURATION,
+            cause="ImagePullDenied",
+        )
+        assert error.retry_elsewhere is elsewhere

@@ -6,17 +6,7 @@ import pytest
 
 from airflow_gpu_placement.model.kube import Lease, LeaseSpec, ObjectMeta
 from airflow_gpu_placement.watch.leases import LeaseClocks
-
-
-class Now:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.at = 1000.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.at
+from tests.unit.watch.store_objects import Now
 
 
 def lease(name: str, renewed: int = 0, duration: int | None = 40) -> Lease:
@@ -27,7 +17,7 @@ def lease(name: str, renewed: int = 0, duration: int | None = 40) -> Lease:
 
 def clocks(*names: str, ready: tuple[str, ...] | None = None) -> tuple[LeaseClocks, Now]:
     """Return the clocks of some nodes that were just listed, all ready unless said otherwise."""
-    now = Now()
+    now = Now(1000.0)
     made = LeaseClocks(now)
     made.listed([lease(name) for name in names], names if ready is None else ready)
     return made, now

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_gpu_placement.engine.classify import classify
 from airflow_gpu_placement.engine.node_evidence import node_view
+from airflow_gpu_placement.engine.ranks import index_of
 from airflow_gpu_placement.model.kube import (
     Condition,
     Node,
@@ -19,7 +20,6 @@ from airflow_gpu_placement.model.kube import (
     ObjectMeta,
     Taint,
 )
-from airflow_gpu_placement.watch.ranks import index_of
 from airflow_gpu_placement.watch.slim import slim_job, slim_node, slim_pod
 from tests.cases.adapters.reading import UnreadableError
 from tests.cases.adapters.remote_job import loss_policy, observation

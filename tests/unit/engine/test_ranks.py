@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_gpu_placement.engine.ranks import index_of, rank_of
 from airflow_gpu_placement.model.kube import ObjectMeta, Pod
-from airflow_gpu_placement.watch.ranks import index_of, rank_of
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

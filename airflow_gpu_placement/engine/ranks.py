@@ -1,4 +1,4 @@
-"""The place of a pod in its gang."""
+"""Which job a pod is of, its place in the gang, and which of its containers trains."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import ContainerState, Pod
 
 TRAINING_CONTAINER = "training"
-_INDEX = "batch.kubernetes.io/job-completion-index"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
+
+
+def job_uid_of(pod: Pod) -> str:
+    """Return the uid of the Job that a pod belongs to; it stays known when the Job is gone."""
+    return pod.metadata.labels.get(CONTROLLER_UID_LABEL, "")
 
 
 def index_of(pod: Pod) -> int | None:
     """Return the index of a pod in its gang; ``None``: it is the only pod of its job."""
-    text = pod.metadata.annotations.get(_INDEX) or pod.metadata.labels.get(_INDEX) or ""
+    metadata = pod.metadata
+    text = metadata.annotations.get(COMPLETION_INDEX) or metadata.labels.get(COMPLETION_INDEX) or ""
     return int(text) if text.isdecimal() else None
 
 
