@@ -48,6 +48,7 @@ def history_of(record: TaskRecord, clear_number: int = 0) -> History:
         lost_nodes={pool: tuple(sorted(nodes)) for pool, nodes in sorted(boots.items())},
         lost_boots={pool: nodes for pool, nodes in known.items() if nodes},
         losses=dict(sorted(losses.items())),
+        leave_spot=any(one.leave_spot for one in since_clear),
         start_timeouts=dict(sorted(start_timeouts.items())),
         excluded_pools={one.pool: one.cause or "" for one in since_clear if one.exclude_pool},
         excluded_architectures={

@@ -229,6 +229,7 @@ def _elsewhere(why: str, tries_left: int, step: NextStep) -> NextStep:
             withdraw_first=step.withdraw_first,
             avoid_nodes=step.avoid_nodes,
         )
+    spot = "; spot capacity only if nothing else fits" if step.leave_spot else ""
     return msgspec.structs.replace(
-        step, reason=f"{why}: {tries_left} tr{'y' if tries_left == 1 else 'ies'} left"
+        step, reason=f"{why}: {tries_left} tr{'y' if tries_left == 1 else 'ies'} left{spot}"
     )

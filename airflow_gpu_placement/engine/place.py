@@ -17,6 +17,7 @@ from airflow_gpu_placement.engine.question import Question
 from airflow_gpu_placement.engine.registry import FILTERS
 from airflow_gpu_placement.engine.view import PoolView
 from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
+from airflow_gpu_placement.model.pool import CapacityType
 from airflow_gpu_placement.model.reasons import TIERS, ReasonCode, Verdict, verdict_of
 from airflow_gpu_placement.model.request import GpuRequest
 
@@ -158,11 +159,12 @@ def _late(question: Question, fitting: Sequence[tuple[PoolView, PoolVerdict]]) -
 
 def _preference(
     view: PoolView, verdict: PoolVerdict, *, all_late: bool
-) -> tuple[bool, bool, float, bool, float, str]:
+) -> tuple[bool, bool, bool, float, bool, float, str]:
     left = view.question.hours_left
-    cost = verdict.cost
+    cost, history = verdict.cost, view.question.history
     return (
-        view.question.history.losses.get(verdict.pool, 0) > 0,
+        history.leave_spot and view.pool.capacity_type is CapacityType.SPOT,
+        history.losses.get(verdict.pool, 0) > 0,
         left is not None and view.hours_to_end > left,
         view.hours_to_end if all_late else 0.0,
         view.rank_price is None,

@@ -113,6 +113,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         several.
     :param loss: how its pool bears silence and a late start; what it takes to watch it again.
     :param watch_breaks: how often its watch broke and was begun anew.
+    :param spot: its pool's capacity may be taken away.
+    :param leave_spot: from then on such capacity is used only when nothing else fits.
     """
 
     attempt_id: str
@@ -142,6 +144,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     gpu_model: str | None = None
     loss: LossPolicy = LossPolicy()
     watch_breaks: int = 0
+    spot: bool = False
+    leave_spot: bool = False
 
     def is_same_launch(self, other: AttemptRecord) -> bool:
         """Whether both records are of one launch."""

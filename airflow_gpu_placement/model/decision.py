@@ -21,6 +21,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         they are booted anew.
     :param lost_boots: pool name -> lost node -> its boot id then, as far as it was seen.
     :param losses: pool name -> number of losses there; such a pool is used again only when nothing else fits.
+    :param leave_spot: spot capacity is used again only when nothing else fits.
     :param excluded_pools: pool name -> why the job cannot run there.
     :param excluded_architectures: processor -> why the job cannot run on it.
     :param start_timeouts: pool name -> when a job last failed to start there in time.
@@ -31,6 +32,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     lost_nodes: dict[str, tuple[str, ...]] = {}
     lost_boots: dict[str, dict[str, str]] = {}
     losses: dict[str, int] = {}
+    leave_spot: bool = False
     excluded_pools: dict[str, str] = {}
     excluded_architectures: dict[str, str] = {}
     start_timeouts: dict[str, datetime] = {}

@@ -216,7 +216,7 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     :param avoid_nodes: nodes that this logical task does not use again.
     :param exclude_pool: the pool that failed is not tried again; the trouble lies in how it is set up.
     :param exclude_architecture: nor is any pool with this processor.
-    :param leave_spot: from now on only capacity that is not taken away.
+    :param leave_spot: from now on capacity that may be taken away is used only when nothing else fits.
     """
 
     action: NextAction

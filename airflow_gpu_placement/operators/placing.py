@@ -23,6 +23,7 @@ from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, recall
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import Attempt, AttemptRecord, TaskRecord
+from airflow_gpu_placement.model.pool import CapacityType
 from airflow_gpu_placement.operators.adopting import unreported_success
 from airflow_gpu_placement.operators.arguments import WAIT, check_arguments
 from airflow_gpu_placement.operators.deadlines import execution_deadline
@@ -252,6 +253,7 @@ class Placing:
             gpus=self.request.total_gpus,
             gpu_model=gpu_model_of(decision, pool),
             loss=pool.watch_policy,
+            spot=pool.capacity_type is CapacityType.SPOT,
         )
 
     def _spec(

@@ -73,7 +73,12 @@ async def settle(
         if not one.is_same_launch(known) and one.clear_number >= known.clear_number
     )
     tries_left = max(max_tries + 1 - try_number, 0)
-    prospects = Prospects(pool=known.pool, kubernetes_conn_id=known.kubernetes_conn_id, earlier=earlier)
+    prospects = Prospects(
+        pool=known.pool,
+        kubernetes_conn_id=known.kubernetes_conn_id,
+        spot=known.spot,
+        earlier=earlier,
+    )
     step = next_step(outcome, tries_left=tries_left, prospects=prospects)
     # A job that has not started may have no pod that could run, and still bring one forth.
     proven = outcome.grade is EndGrade.CONFIRMED and outcome.cause != START_TIMEOUT
@@ -199,6 +204,7 @@ def _ended(
         lost_nodes=nodes,
         lost_boots={node: boot for node, boot in outcome.boot_ids.items() if node in nodes},
         exclude_pool=step is not None and step.exclude_pool,
+        leave_spot=step is not None and step.leave_spot,
         exclude_architecture=None if step is None else step.exclude_architecture,
         grade=grade,
         ended_at=datetime.now(UTC),

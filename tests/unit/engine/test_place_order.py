@@ -11,6 +11,7 @@ import pytest
 from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import History
 from airflow_gpu_placement.model.outcome import LossPolicy
+from airflow_gpu_placement.model.pool import CapacityType
 from airflow_gpu_placement.model.reasons import Verdict
 from tests.unit.engine.builders import L40S, NOW, codes, decide, pool, seen, signals, snapshot, verdict_of
 from tests.unit.engine.one_pool import GANG, ONE, one_pool
@@ -107,6 +108,17 @@ def test_pools_that_fit_are_ordered(pools: list[Any], losses: dict[str, int], wa
     assert [one.pool for one in decision.verdicts] == want
     assert [one.rank for one in decision.verdicts] == list(range(1, len(want) + 1))
     assert decision.chosen == want[0]
+
+
+def test_spot_capacity_comes_last_once_it_is_to_be_left() -> None:
+    """Even after a pool with a loss; when nothing else fits it is used all the same."""
+    spot = pool("spot", gpu_hour_usd=1.0, capacity_type=CapacityType.SPOT)
+    reserved = pool("reserved", gpu_hour_usd=9.0, capacity_type=CapacityType.RESERVED)
+    told = [signals(one.name, seen()) for one in (spot, reserved)]
+    left = History(losses={"reserved": 1}, leave_spot=True)
+    assert decide(ONE, [spot, reserved], *told).chosen == "spot"
+    assert decide(ONE, [spot, reserved], *told, history=left).chosen == "reserved"
+    assert decide(ONE, [spot], told[0], history=left).chosen == "spot"
 
 
 def test_the_price_is_that_of_the_whole_request() -> None:

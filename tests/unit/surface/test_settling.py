@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_gpu_placement.engine.history import history_of
 from airflow_gpu_placement.exceptions import (
     RemoteJobError,
     RemoteJobLost,
@@ -73,6 +74,21 @@ def test_a_loss_remembers_its_nodes_and_is_tried_elsewhere_at_once() -> None:
     assert isinstance(error, RemoteJobLost)
     assert (error.retry_elsewhere, error.delay_seconds) == (True, 0.0)
     assert memory.record.attempts[0].lost_nodes == ("n1",)
+
+
+def test_the_last_try_is_not_on_capacity_that_may_be_taken_away() -> None:
+    """Unless nothing else fits; a clear forgets it."""
+    for spot, max_tries, want in ((True, 1, True), (True, 5, False), (False, 1, False)):
+        memory = Memory()
+        settled(
+            memory,
+            attempt(1, "a", spot=spot),
+            max_tries=max_tries,
+            kind=OutcomeKind.INFRASTRUCTURE,
+            cause="Preempted",
+        )
+        assert history_of(memory.record).leave_spot is want
+        assert not history_of(memory.record, clear_number=1).leave_spot
 
 
 def test_the_same_loss_of_the_same_pool_is_given_time() -> None:
