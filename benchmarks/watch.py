@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lab import Cluster
 
-NAMESPACE = "training"
+NAMESPACE, WARM = "training", "warm"
 GPUS_PER_NODE = 8
 START_SECONDS = 300.0
 END_SECONDS = 240.0
@@ -52,8 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         spec = LabSpec((ClusterSpec("big"),))
         with Lab.up(spec, name="watch-bench", home=home / "lab", progress=_tell) as lab:
             cluster = lab.cluster("big")
-            cluster.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-            nodes = -(-args.jobs // GPUS_PER_NODE)
+            for name in (NAMESPACE, WARM):
+                cluster.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+            nodes = args.jobs // GPUS_PER_NODE + 1
             cluster.kwok.add_nodes(nodes, "onprem-h100-sxm", gpus=GPUS_PER_NODE, progress=_tell)
             _tell(f"{nodes} KWOK nodes are ready")
             rows = {kind: _measure(kind, args, cluster, home) for kind in TITLES}
@@ -72,10 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _measure(kind: str, args: argparse.Namespace, cluster: Cluster, home: Path) -> dict[str, Any]:
     """Create the Jobs, watch them with one kind of trigger, let them end, and delete them."""
-    jobs = _create(kind, args.jobs, cluster)
+    (warm,) = _create(kind, 1, cluster, WARM)
+    jobs = _create(kind, args.jobs, cluster, NAMESPACE)
     _tell(f"{len(jobs)} Jobs run; watching them with {TITLES[kind]}")
     ended = Ends(cluster, NAMESPACE)
-    child = Triggers(kind, jobs, cluster, NAMESPACE, home)
+    child = Triggers(kind, warm, jobs, cluster, home)
     try:
         one = child.wait(lambda line: line["kind"] == "one", START_SECONDS)
         child.wait(
@@ -91,10 +93,11 @@ def _measure(kind: str, args: argparse.Namespace, cluster: Cluster, home: Path) 
     finally:
         child.close()
         ended.close()
-        _delete(cluster)
+        for name in (NAMESPACE, WARM):
+            _delete(cluster, name)
     delays = [child.events[name] - ended.at[name] for name in child.events if name in ended.at]
     return {
-        "bytes_per_job": (after["rss"] - one["rss"]) / (len(jobs) - 1),
+        "bytes_per_job": (after["rss"] - one["rss"]) / len(jobs),
         "quiet_cpu_ms_per_job_minute": 60_000
         * (after["cpu"] - before["cpu"])
         / (after["at"] - before["at"])
@@ -109,14 +112,14 @@ def _measure(kind: str, args: argparse.Namespace, cluster: Cluster, home: Path) 
     }
 
 
-def _create(kind: str, count: int, cluster: Cluster) -> list[dict[str, str]]:
+def _create(kind: str, count: int, cluster: Cluster, namespace: str) -> list[dict[str, str]]:
     """Create Jobs of one GPU each and wait until the pods of all run."""
-    path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     with ThreadPoolExecutor(16) as pool:
         made = list(pool.map(lambda n: cluster.api.post(path, _job(f"{kind}-{n:04}")), range(count)))
     deadline = time.monotonic() + START_SECONDS
     while True:
-        pods = cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
+        pods = cluster.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
         running = {
             pod["metadata"]["labels"]["job-name"]: pod["metadata"]["name"]
             for pod in pods
@@ -131,6 +134,7 @@ def _create(kind: str, count: int, cluster: Cluster) -> list[dict[str, str]]:
         {
             "name": job["metadata"]["name"],
             "uid": job["metadata"]["uid"],
+            "namespace": namespace,
             "pod": running[job["metadata"]["name"]],
         }
         for job in made
@@ -169,11 +173,11 @@ def _finish(cluster: Cluster, seconds: float) -> None:
             pool.submit(cluster.api.patch, f"{path}/{pod['metadata']['name']}", patch)
 
 
-def _delete(cluster: Cluster) -> None:
-    path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+def _delete(cluster: Cluster, namespace: str) -> None:
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     cluster.api.delete(path, {"propagationPolicy": "Background"}, gracePeriodSeconds=0)
     cluster.api.wait(
-        f"/api/v1/namespaces/{NAMESPACE}/pods", lambda found: not found["items"], END_SECONDS, "no pods left"
+        f"/api/v1/namespaces/{namespace}/pods", lambda found: not found["items"], END_SECONDS, "no pods left"
     )
 
 

@@ -72,7 +72,12 @@ class Triggers(_Process):
     """
 
     def __init__(
-        self, kind: str, jobs: Sequence[Mapping[str, str]], cluster: Cluster, namespace: str, home: Path
+        self,
+        kind: str,
+        warm: Mapping[str, str],
+        jobs: Sequence[Mapping[str, str]],
+        cluster: Cluster,
+        home: Path,
     ) -> None:
         self.events: dict[str, float] = {}
         self.last: dict[str, Any] = {}
@@ -84,7 +89,7 @@ class Triggers(_Process):
             **settings.base_environment(folder, folder / "dags"),
             **settings.connection_variables({CONN_ID: {"conn_type": "kubernetes", "extra": extra}}),
         }
-        order = {"kind": kind, "jobs": jobs, "namespace": namespace, "cluster_uid": cluster.uid}
+        order = {"kind": kind, "warm": warm, "jobs": jobs, "cluster_uid": cluster.uid}
         super().__init__("benchmarks.watching.child", order, environment)
 
     def _take(self, line: dict[str, Any]) -> None:
