@@ -1,7 +1,7 @@
 """Run many triggers in one event loop, as a triggerer does, and tell what they cost and when they fire.
 
-Reads ``{"kind": ..., "warm": {...}, "jobs": [...]}`` from standard input; writes one JSON object a line: first
-the cost of one trigger, then once a second the cost of all, and one line an event.
+Reads ``{"kind": ..., "warm": {...}, "jobs": [...]}`` from standard input; writes one JSON object a line:
+first the cost of one trigger, then once a second the cost of all, and one line an event.
 """
 
 from __future__ import annotations
