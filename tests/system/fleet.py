@@ -115,7 +115,14 @@ def catalog(lab: Lab) -> dict[str, Any]:
         _pool(
             "broken-dark", "gpu_dark", None, "nvidia-h100-80gb", 0.01, gpu={"model": "H100", "memory_gb": 80}
         ),
-        _pool("broken-ghost", "gpu_ghost", None, "nvidia-h100-80gb", 0.01),
+        _pool(
+            "broken-ghost",
+            "gpu_ghost",
+            None,
+            "nvidia-h100-80gb",
+            0.01,
+            gpu={"model": "H100", "memory_gb": 80},
+        ),
         _pool("broken-locked", "gpu_locked", us.uid, "nvidia-a100-80gb", 0.01),
         _pool("broken-mixed-up", "gpu_eu", us.uid, "nvidia-h100-80gb", 0.01),
     ]

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 STALL_SECONDS = 45.0
+#: Positions in the log are kept every two seconds, by way of an Airflow that may be slow; the program tells two
+#: lines a second.
+LINES_SINCE_A_POSITION = 20
 #: The one that comes back is told within a few of its heartbeats that its triggers are not its own any more.
 AFTERWARDS_SECONDS = 12.0
 
@@ -52,27 +55,31 @@ def ground(
     )
 
 
-def assert_same_job_and_whole_log(run: Run, lab: Lab) -> None:
-    """Let the job end; assert that it was the only one and that each of its lines was logged exactly once."""
+def assert_same_job_and_whole_log(run: Run, lab: Lab, *, repeated: int = 0) -> None:
+    """Let the job end; assert that it was the only one and that none of its lines is missing in the log.
+
+    :param repeated: how many of them may have been told twice.
+    """
     run.finish()
     run.wait("success")
     airflow = run.ground.airflow
     lines = airflow.client.xcom(run.dag_id, run.run_id, TASK)["lines"]
     told = [int(number) for number in re.findall(r"\bline (\d+)\b", run.log(1))]
     assert (run.task.try_number, len(run.jobs)) == (1, 1)
-    assert sorted(told) == list(range(1, lines + 1))
+    assert set(told) == set(range(1, lines + 1))
+    assert len(told) - lines <= repeated
     run.wait_over()
     run.assert_law_kept()
     wait_nothing_left(lab, airflow)
 
 
 @pytest.mark.scenario(
-    "STALL.TRIGGERER", "stopped for 45 s beside a second one: same job, success, each log line exactly once"
+    "STALL.TRIGGERER", "stopped for 45 s beside a second one: same job, success, no log line lost"
 )
 def test_a_stalled_triggerer_ends_nothing(
     two_triggerers: AirflowProcesses, ground: Playground, gpu_fleet: Lab
 ) -> None:
-    """It is taken over, comes back and lets the job live; no line is lost or told twice."""
+    """It is taken over, comes back and lets the job live; lines are told twice only since the last position."""
     airflow = two_triggerers
     run = ground.start("stall.triggerer")
     run.wait_deferred(1)
@@ -92,7 +99,7 @@ def test_a_stalled_triggerer_ends_nothing(
     while time.monotonic() < until:
         assert run.jobs[0].deletion is None, "the job was deleted by the triggerer that came back"
         time.sleep(0.2)
-    assert_same_job_and_whole_log(run, gpu_fleet)
+    assert_same_job_and_whole_log(run, gpu_fleet, repeated=LINES_SINCE_A_POSITION)
 
 
 @pytest.mark.scenario(
