@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 STALL_SECONDS = 45.0
-#: Positions in the log are kept every two seconds, by way of an Airflow that may be slow; the program tells two
-#: lines a second.
+#: Positions in the log are kept every two seconds, by way of an Airflow that may be slow; the program tells
+#: two lines a second.
 LINES_SINCE_A_POSITION = 20
 #: The one that comes back is told within a few of its heartbeats that its triggers are not its own any more.
 AFTERWARDS_SECONDS = 12.0
@@ -79,7 +79,7 @@ def assert_same_job_and_whole_log(run: Run, lab: Lab, *, repeated: int = 0) -> N
 def test_a_stalled_triggerer_ends_nothing(
     two_triggerers: AirflowProcesses, ground: Playground, gpu_fleet: Lab
 ) -> None:
-    """It is taken over, comes back and lets the job live; lines are told twice only since the last position."""
+    """It is taken over, comes back and lets the job live; only the lines since a position repeat."""
     airflow = two_triggerers
     run = ground.start("stall.triggerer")
     run.wait_deferred(1)
