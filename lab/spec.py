@@ -44,7 +44,7 @@ class NodeSpec:
     region: str | None = None
     renew_seconds: float = 10.0
     sandbox: str = "auto"
-    images: tuple[str, ...] = ("*", "lab/*")
+    images: tuple[str, ...] = ("*", "lab/*", "registry.example/*")
     backoff_seconds: float = 10.0
 
 
