@@ -18,6 +18,7 @@ from lab import Lab
 from lab.airflow.servers import COMPONENTS, AirflowProcesses
 from tests.harness.recorder import JobRecorder
 from tests.system import fleet, outcome_fleet
+from tests.system.outcome_ground import plays_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lab.airflow.client import AirflowClient
+    from tests.harness.side_by_side import Plays
+    from tests.system.outcome_ground import Stage
 
 #: Scenarios that are played side by side hold this many tasks at the same time, and some of them twice.
 PARALLEL_TASKS = 16
@@ -62,6 +65,25 @@ def outcome_recorder(outcome_lab: Lab) -> Iterator[JobRecorder]:
     """Follow every remote job on those clusters."""
     with JobRecorder(outcome_lab, outcome_fleet.NAMESPACE) as following:
         yield following
+
+
+@pytest.fixture(scope="module")
+def outcome_plays(
+    request: pytest.FixtureRequest,
+    outcome_lab: Lab,
+    airflow_processes: AirflowProcesses,
+    outcome_recorder: JobRecorder,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Plays[Stage]]:
+    """Play the module's ``CASES`` on those clusters."""
+    yield from plays_of(
+        request,
+        request.module.CASES,
+        lab=outcome_lab,
+        airflow=airflow_processes,
+        recorder=outcome_recorder,
+        root=tmp_path_factory.mktemp("outcomes"),
+    )
 
 
 @pytest.fixture(scope="session")

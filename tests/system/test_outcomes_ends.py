@@ -9,14 +9,11 @@ import pytest
 
 from tests.harness.side_by_side import params
 from tests.system.outcome_fleet import REFUGE, pool
-from tests.system.outcome_ground import Case, Launch, ends, exits, launches, plays_of, watched
+from tests.system.outcome_ground import Case, Launch, ends, exits, launches, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from lab import Lab
-    from lab.airflow.servers import AirflowProcesses
-    from tests.harness.recorder import JobRecorder
     from tests.harness.side_by_side import Plays, Scenario
     from tests.system.outcome_ground import Stage
 
@@ -159,29 +156,10 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def plays(
-    request: pytest.FixtureRequest,
-    outcome_lab: Lab,
-    airflow_processes: AirflowProcesses,
-    outcome_recorder: JobRecorder,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Plays[Stage]]:
-    """Play the cases of this module on the shared fleet."""
-    yield from plays_of(
-        request,
-        CASES,
-        lab=outcome_lab,
-        airflow=airflow_processes,
-        recorder=outcome_recorder,
-        root=tmp_path_factory.mktemp("outcome_ends"),
-    )
-
-
 @pytest.mark.parametrize("scenario", params(CASES))
 @pytest.mark.usefixtures("airflow")
 def test_end(
-    plays: Plays[Stage], scenario: Scenario[Stage], record_property: Callable[[str, object], None]
+    outcome_plays: Plays[Stage], scenario: Scenario[Stage], record_property: Callable[[str, object], None]
 ) -> None:
     """The case's title says what must be true at its end."""
-    plays.judge(scenario, record_property)
+    outcome_plays.judge(scenario, record_property)

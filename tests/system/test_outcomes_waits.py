@@ -17,19 +17,15 @@ from tests.system.outcome_ground import (
     ends,
     job_exists,
     launches,
-    plays_of,
     records,
     watched,
     written,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from lab import Lab
     from lab.airflow.records import TaskInstance
-    from lab.airflow.servers import AirflowProcesses
-    from tests.harness.recorder import JobRecorder
     from tests.harness.side_by_side import Plays, Scenario
     from tests.system.outcome_ground import Stage
     from tests.system.playground import Run
@@ -233,29 +229,10 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def plays(
-    request: pytest.FixtureRequest,
-    outcome_lab: Lab,
-    airflow_processes: AirflowProcesses,
-    outcome_recorder: JobRecorder,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Plays[Stage]]:
-    """Play the cases of this module on the shared fleet."""
-    yield from plays_of(
-        request,
-        CASES,
-        lab=outcome_lab,
-        airflow=airflow_processes,
-        recorder=outcome_recorder,
-        root=tmp_path_factory.mktemp("outcome_waits"),
-    )
-
-
 @pytest.mark.parametrize("scenario", params(CASES))
 @pytest.mark.usefixtures("airflow")
 def test_wait(
-    plays: Plays[Stage], scenario: Scenario[Stage], record_property: Callable[[str, object], None]
+    outcome_plays: Plays[Stage], scenario: Scenario[Stage], record_property: Callable[[str, object], None]
 ) -> None:
     """The case's title says what must be true at its end."""
-    plays.judge(scenario, record_property)
+    outcome_plays.judge(scenario, record_property)

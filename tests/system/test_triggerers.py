@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 STALL_SECONDS = 45.0
 #: Positions in the log are kept every two seconds, by way of an Airflow that may be slow; the program tells
 #: two lines a second.
-LINES_SINCE_A_POSITION = 20
+LINES_SINCE_A_POSITION = 10
 #: The one that comes back is told within a few of its heartbeats that its triggers are not its own any more.
 AFTERWARDS_SECONDS = 12.0
 
