@@ -12,15 +12,15 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, LiteralString, Self
 
 import httpx
 
-from lab.airflow import diagnostics, settings
+from lab.airflow import diagnostics, postgres, settings
 from lab.airflow.client import AirflowClient
 from lab.airflow.dags import DagFolder
 from lab.airflow.processes import WardedProcesses
-from lab.airflow.template import copy_migrated_database, migrate, precompile
+from lab.airflow.template import copy_migrated_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +37,7 @@ COMPONENTS: Mapping[str, tuple[str, ...]] = {
 }
 #: What a test may ``start`` beside them.
 EXTRA_COMPONENTS: Mapping[str, tuple[str, ...]] = {"triggerer-2": ("triggerer", "--skip-serve-logs")}
+DATABASE = "postgres"
 #: Name of each component in the health report of the API.
 HEALTH_KEYS = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
 #: What the servers log many times a second although nothing happens.
@@ -44,6 +45,7 @@ ROUTINE_LINES = re.compile(
     r"\[http\.access\].* status_code=2|Refreshing bundle|Searching for files in|Found \d+ files for bundle"
 )
 START_TIMEOUT_SECONDS = 180.0
+DATABASE_END_SECONDS = 20.0
 
 
 class AirflowProcesses:
@@ -56,12 +58,12 @@ class AirflowProcesses:
     - ``add_dag(name, source)``: put a DAG file into the DAG folder and wait until it is parsed.
     - ``kill(name, signal)``, ``start(name)``, ``pid(name)``, ``processes(name)`` with the names of
       ``COMPONENTS``; ``triggerer-2`` runs only when it is started.
+    - ``query(statement)``: rows of Airflow's database, a PostgreSQL that lives and ends with the rest.
     - ``server_logs(lines)``: the tails of all server logs; printed below each failed test by
       ``tests/conftest.py``.
 
     ``connections`` maps connection ids to the fields of Airflow connections (``conn_type``, ``extra``, ...).
     ``options`` is nested Airflow configuration that overrides what is set here. ``extra_env`` is set as is.
-    ``sql_alchemy_conn`` names a database other than the SQLite file in the home; it is migrated, not dropped.
     With ``KEEP_AIRFLOW_HOME=1`` in the environment the home stays after the end.
     """
 
@@ -71,7 +73,6 @@ class AirflowProcesses:
         connections: Mapping[str, Mapping[str, Any]] | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         extra_env: Mapping[str, str] | None = None,
-        sql_alchemy_conn: str | None = None,
         parallelism: int = 4,
     ) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="airflow-under-test-"))
@@ -82,13 +83,12 @@ class AirflowProcesses:
         self.port = settings.free_port()
         self.base_url = f"http://{settings.LOOPBACK}:{self.port}"
         self.environment = {
-            **settings.base_environment(self.home, dags_folder, sql_alchemy_conn),
+            **settings.base_environment(self.home, dags_folder, postgres.url(self.home)),
             **settings.option_variables(settings.server_options(self.home, self.port, parallelism)),
             **settings.option_variables(options or {}),
             **settings.connection_variables(connections or {}),
             **(extra_env or {}),
         }
-        self._sql_alchemy_conn = sql_alchemy_conn
         self._processes: WardedProcesses | None = None
         self._expected_alive: set[str] = set()
         self.client = self._new_client(settings.ADMIN)
@@ -115,6 +115,7 @@ class AirflowProcesses:
                 log=self.logs / "warden.log",
                 remove_at_end=None if keep else self.home,
             )
+            self._start_database()
             started_at = datetime.now(UTC)
             for name in COMPONENTS:
                 self._spawn(name)
@@ -134,7 +135,10 @@ class AirflowProcesses:
         self.client.close()
         self.viewer_client.close()
         if self._processes is not None:
-            self._processes.close()
+            try:
+                self._end_database(self._processes)
+            finally:
+                self._processes.close()
         elif self.home.exists():
             shutil.rmtree(self.home)
 
@@ -142,11 +146,26 @@ class AirflowProcesses:
         # An existing, empty file keeps four starting processes from writing a default one at the same time.
         (self.home / "airflow.cfg").touch()
         (self.home / "passwords.json").write_text(json.dumps(settings.PASSWORDS))
-        if self._sql_alchemy_conn is None:
-            copy_migrated_database(self.home / "airflow.db")
-        else:
-            precompile()
-            migrate(self.environment)
+        copy_migrated_data(self.home / DATABASE)
+
+    def _start_database(self) -> None:
+        log = self.log_file(DATABASE)
+        command = postgres.server_command(self.home / DATABASE, self.home)
+        self._running.start(DATABASE, command, out=log, err=log)
+        self._expected_alive.add(DATABASE)
+        postgres.wait_ready(self.home, self.check_alive)
+
+    @staticmethod
+    def _end_database(processes: WardedProcesses) -> None:
+        """Let it clean up after itself: the kernel keeps a shared memory segment of one that is killed."""
+        database = processes.status().get(DATABASE)
+        if database is not None and database.exit_code is None:
+            processes.kill(DATABASE, signal.SIGQUIT)
+            processes.wait(DATABASE, DATABASE_END_SECONDS)
+
+    def query(self, statement: LiteralString) -> list[tuple[Any, ...]]:
+        """Run one SQL statement in Airflow's database and return its rows."""
+        return postgres.query(self.home, statement)
 
     @property
     def _running(self) -> WardedProcesses:
@@ -234,7 +253,7 @@ class AirflowProcesses:
         """Return the tails of the logs of all components, each with its state."""
         states = self._processes.status() if self._processes is not None else {}
         parts = []
-        for name in (*COMPONENTS, *(name for name in EXTRA_COMPONENTS if name in states)):
+        for name in (DATABASE, *COMPONENTS, *(name for name in EXTRA_COMPONENTS if name in states)):
             entry = states.get(name)
             state = "not started" if entry is None else f"pid {entry.pid}, exit code {entry.exit_code}"
             parts.append(f"--- {name} ({state}), last {lines} lines of {self.log_file(name)}")

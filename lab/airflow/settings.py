@@ -50,6 +50,9 @@ def base_environment(home: Path, dags_folder: Path, sql_alchemy_conn: str | None
 
     ``HOME`` is the Airflow home as well: a kubeconfig of the person who runs the tests is out of reach, so a
     wrong fallback to default credentials shows as an error and not as a job on a real cluster.
+
+    :param sql_alchemy_conn: of a database whose driver can do both kinds of calls, synchronous and not;
+        ``None``: an SQLite file in the home, which serves one process.
     """
     inherited = {
         name: value
@@ -77,9 +80,8 @@ def base_environment(home: Path, dags_folder: Path, sql_alchemy_conn: str | None
         "logging": {"colored_console_log": False, "base_log_folder": str(home / "logs")},
         "dag_processor": {"dag_bundle_storage_path": str(home / "bundles")},
     }
-    if sql_alchemy_conn is None:
-        for args in ("sql_alchemy_connect_args", "sql_alchemy_connect_args_async"):
-            options["database"][args] = "lab.airflow.site.SQLITE_CONNECT_ARGS"
+    if sql_alchemy_conn is not None:
+        options["database"]["sql_alchemy_conn_async"] = sql_alchemy_conn
     return {
         **inherited,
         "AIRFLOW_HOME": str(home),

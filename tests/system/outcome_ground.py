@@ -100,7 +100,6 @@ class Case(Scenario["Stage"]):
 class Stage:
     """What the cases of a module share.
 
-    :param creating: taken while Airflow creates a run: its SQLite database stalls over many at once.
     :param starting: taken until a run's task has left its first worker: many that start together starve.
     :param quiet: taken while a node of cluster ``main`` is silent.
     :param alone: by cluster: taken while it fails as a whole.
@@ -108,7 +107,6 @@ class Stage:
 
     lab: Lab
     ground: Playground
-    creating: Lock = field(default_factory=Lock)
     starting: Semaphore = field(default_factory=lambda: Semaphore(STARTING_TOGETHER))
     quiet: Semaphore = field(default_factory=lambda: Semaphore(SILENT_TOGETHER))
     alone: Mapping[str, Lock] = field(default_factory=lambda: {"dark": Lock(), "frail": Lock()})
@@ -116,8 +114,7 @@ class Stage:
     def start(self, case: Scenario[Stage], *, hold: str | None = None) -> Run:
         """Start the run of a case."""
         with self.starting:
-            with self.creating:
-                run = self.ground.start(case.id.lower(), variant=case.id, hold=hold)
+            run = self.ground.start(case.id.lower(), variant=case.id, hold=hold)
             if hold is None:
                 run.until(lambda: run.task.state in OUT_OF_WORKER, "its first part")
             else:

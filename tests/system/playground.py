@@ -7,9 +7,7 @@ files say where its task is held (``tests.harness.gates``) and when its remote p
 from __future__ import annotations
 
 import re
-import sqlite3
 import time
-from contextlib import closing
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from threading import Lock
@@ -69,8 +67,8 @@ class Playground:
 
     :param root: folder of all runs.
     :param dags: DAG ids by the name of the variant.
-    :param starting: held by the run that is being started. A dozen tasks that start at the same moment write
-        to Airflow's SQLite at the same moment, and its API server can then stand still for a minute.
+    :param starting: held by the run that is being started. A dozen tasks that start at the same moment take
+        all the time of a machine of two cores, and every server stands still meanwhile.
     """
 
     airflow: AirflowProcesses
@@ -177,10 +175,19 @@ class Run:
         )
         return self.jobs
 
-    def wait_deferred(self, count: int, *, but: str | None = None) -> None:
-        """Wait until the newest of so many remote jobs runs, a trigger watches it and the scheduler knows.
+    def wait_created(self, count: int) -> None:
+        """Wait until so many remote jobs were seen; what was created a moment ago may not be yet."""
+        self.until(lambda: len(self.jobs) >= count, f"remote job number {count} to be seen")
+
+    def wait_noted(self) -> None:
+        """Wait until the scheduler knows that the worker is done with the deferred task.
 
         A scheduler that hears late of a deferral may take it for the end of what is resumed after it.
+        """
+        self.until(lambda: self._is_noted(self.task), "the scheduler to know of the deferral")
+
+    def wait_deferred(self, count: int, *, but: str | None = None) -> None:
+        """Wait until the newest of so many remote jobs runs, a trigger watches it and the scheduler knows.
 
         :param but: id of an earlier attempt, which is not meant.
         """
@@ -271,18 +278,11 @@ class Run:
         )
 
 
-def trigger_rows(airflow: AirflowProcesses) -> int:
-    """Count the triggers that Airflow still keeps."""
-    with closing(sqlite3.connect(f"file:{airflow.home / 'airflow.db'}?mode=ro", uri=True)) as database:
-        (count,) = database.execute("SELECT COUNT(*) FROM trigger").fetchone()
-    return int(count)
-
-
 def wait_no_triggers(airflow: AirflowProcesses, timeout_seconds: float = 30) -> None:
     """Wait until Airflow keeps no trigger any more."""
     deadline = time.monotonic() + timeout_seconds
-    while left := trigger_rows(airflow):
-        assert time.monotonic() < deadline, f"{left} trigger rows are left after {timeout_seconds:g} s"
+    while left := airflow.query("SELECT id FROM trigger"):
+        assert time.monotonic() < deadline, f"{len(left)} trigger rows are left after {timeout_seconds:g} s"
         time.sleep(0.5)
 
 

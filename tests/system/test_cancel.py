@@ -100,6 +100,7 @@ def cancel(stage: Stage, scenario: Scenario[Stage]) -> None:
         act(stage, run, action)
     else:
         run.wait_held(HELD_AT[phase])
+        run.wait_created(had)
         before = run.task.id
         act(stage, run, action)
         if phase == UNHEARD:

@@ -109,6 +109,8 @@ def crash(stage: Stage, scenario: Scenario[Stage]) -> None:
         os.kill(task_pid if process == "WORKER" else supervisor_pid, signal.SIGKILL)
     if step != RUNNING:
         run.release(step)
+    if step == gates.AFTER_DEFER and process in ("TRIGGERER", "API-SERVER"):
+        run.wait_noted()  # a scheduler that is dead never hears of it, and does not mix anything up
     go_on(run, step, end, on_worker=on_worker)
     task = run.task
     assert (task.state, task.try_number, len(run.jobs)) == ("success", end.tries, end.jobs)
