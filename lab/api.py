@@ -14,6 +14,7 @@ from lab import build, control, controlplane, launch, specfile
 from lab.client import ApiClient
 from lab.credentials import Credential
 from lab.errors import LabError, unknown_name
+from lab.etcd import compact
 from lab.kwok import Kwok
 from lab.node.profiles import PROFILES
 from lab.nodes import Node
@@ -142,9 +143,10 @@ class Cluster:
         return throttled(self.api, self.client(user), user)
 
     def expire_history(self) -> None:
-        """Make every version that clients know now too old for a watch: 410 in its first event.
+        """Make every version that clients know now too old: 410 for watches, and for lists begun before.
 
-        The API server is killed and started again, and what it remembers begins anew.
+        The API server is killed and started again, for it answers for old versions from its memory; and etcd
+        keeps none but the present one, also for clusters that share it.
         """
         path = "/api/v1/namespaces/default/configmaps"
         for number in range(_HISTORY_WRITES):
@@ -152,6 +154,7 @@ class Cluster:
             self.api.post(path, {"metadata": {"name": name}})
             self.api.delete(f"{path}/{name}")
         self.api_server.kill()
+        compact(self._state()["etcd_port"])
         self.api_server.start()
 
     def order(self, operation: str, **arguments: Any) -> Any:

@@ -51,7 +51,7 @@ class RunningCluster:
         self._lab = lab
         self._programs = programs
         self._progress = progress
-        self._etcd_port = 0
+        self.etcd_port = 0
         self.files = controlplane.create_files(paths, spec)
         starts = {
             controlplane.API_SERVER: self._start_api_server_again,
@@ -90,10 +90,10 @@ class RunningCluster:
 
         :param etcd_port: of the lab's etcd; a cluster with an etcd of its own does not use it.
         """
-        self._etcd_port = etcd_port
+        self.etcd_port = etcd_port
         if self._etcd is not None:
             await self._etcd.start()
-            self._etcd_port = self._etcd.port
+            self.etcd_port = self._etcd.port
         await on_free_port(self._start_first_api_server)
         self._progress(f"{self.spec.name}: API server is ready at {controlplane.server_url(self.port)}")
         await self._start_controller_manager()
@@ -113,7 +113,7 @@ class RunningCluster:
     async def _run_api_server(self) -> None:
         server = self.servers[controlplane.API_SERVER]
         program = self._programs[controlplane.API_SERVER]
-        server.start(controlplane.api_server_command(program, self.files, self._etcd_port, self.port))
+        server.start(controlplane.api_server_command(program, self.files, self.etcd_port, self.port))
         await server.until(lambda: self._answers("/readyz"))
 
     def _answers(self, path: str) -> bool:

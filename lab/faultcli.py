@@ -98,7 +98,7 @@ def _add_api(commands: Commands, common: argparse.ArgumentParser) -> None:
         added.set_defaults(run=run)
         return added
 
-    action("expire", _expire, "Make every version that clients know too old for a watch (410).")
+    action("expire", _expire, "Make every version that clients know too old (410).")
     throttle = action("throttle", _throttle, "Answer a user's requests with 429 for some time.")
     throttle.add_argument("user", help="one of the spec's users; it needs the right to list nodes")
     throttle.add_argument("--seconds", type=float, default=30.0, help="how long (default: %(default)g)")
@@ -113,7 +113,7 @@ def _add_api(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def _expire(options: argparse.Namespace) -> int:
     _cluster(options).expire_history()
-    print(f"{options.cluster} has forgotten what was before; older watches get 410")
+    print(f"{options.cluster} has forgotten what was before; older watches and lists get 410")
     return 0
 
 

@@ -227,6 +227,7 @@ class Fleet:
                     "tokens": dict(cluster.files.tokens),
                     "nodes": list(cluster.nodes),
                     "own_etcd": cluster.spec.own_etcd,
+                    "etcd_port": cluster.etcd_port,
                 }
                 for name, cluster in self._clusters.items()
             },

@@ -102,7 +102,7 @@ def test_api_commands_make_clients_fail(gke: Cluster, run: Run) -> None:
     run("api", "revoke", "gke", "robot")
     with pytest.raises(LabApiError, match="401 Unauthorized"):
         client.get("/api/v1/nodes")
-    assert "older watches get 410" in run("api", "expire", "gke")
+    assert "older watches and lists get 410" in run("api", "expire", "gke")
 
 
 def test_throttle_command_lasts_as_long_as_it_says(
