@@ -1,6 +1,6 @@
 """What it costs to watch a thousand remote jobs, and how soon an end becomes an event.
 
-    python -m benchmarks.watch [--jobs 1000] [--quiet-seconds 60] [--json FILE]
+    python -m benchmarks.watch [--jobs 1000] [--quiet-seconds 60] [--only ours] [--logs] [--json FILE]
 
 Starts a cluster of real control planes with KWOK nodes (the first time their controller is built), creates
 the Jobs, and runs the triggers of all of them in one event loop: those of the product, then those of
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from airflow_gpu_placement.engine.ranks import TRAINING_CONTAINER
 from airflow_gpu_placement.model.attempt import MANAGED_LABEL
 from benchmarks import telling
 from benchmarks.watching.children import Ends, Triggers
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lab import Cluster
 
 NAMESPACE, WARM = "training", "warm"
+CONTAINER = "train"  # none whose log the product reads
 GPUS_PER_NODE = 8
 START_SECONDS = 300.0
 END_SECONDS = 240.0
@@ -57,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             nodes = args.jobs // GPUS_PER_NODE + 1
             cluster.kwok.add_nodes(nodes, "onprem-h100-sxm", gpus=GPUS_PER_NODE, progress=_tell)
             _tell(f"{nodes} KWOK nodes are ready")
-            rows = {kind: _measure(kind, args, cluster, home) for kind in TITLES}
+            rows = {kind: _measure(kind, args, cluster, home) for kind in TITLES if args.only in {None, kind}}
     report = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": telling.machine(),
@@ -73,8 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _measure(kind: str, args: argparse.Namespace, cluster: Cluster, home: Path) -> dict[str, Any]:
     """Create the Jobs, watch them with one kind of trigger, let them end, and delete them."""
-    (warm,) = _create(kind, 1, cluster, WARM)
-    jobs = _create(kind, args.jobs, cluster, NAMESPACE)
+    container = TRAINING_CONTAINER if args.logs else CONTAINER
+    (warm,) = _create(kind, container, 1, cluster, WARM)
+    jobs = _create(kind, container, args.jobs, cluster, NAMESPACE)
     _tell(f"{len(jobs)} Jobs run; watching them with {TITLES[kind]}")
     ended = Ends(cluster, NAMESPACE)
     child = Triggers(kind, warm, jobs, cluster, home)
@@ -112,11 +115,12 @@ def _measure(kind: str, args: argparse.Namespace, cluster: Cluster, home: Path) 
     }
 
 
-def _create(kind: str, count: int, cluster: Cluster, namespace: str) -> list[dict[str, str]]:
+def _create(kind: str, container: str, count: int, cluster: Cluster, namespace: str) -> list[dict[str, str]]:
     """Create Jobs of one GPU each and wait until the pods of all run."""
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     with ThreadPoolExecutor(16) as pool:
-        made = list(pool.map(lambda n: cluster.api.post(path, _job(f"{kind}-{n:04}")), range(count)))
+        bodies = [_job(f"{kind}-{number:04}", container) for number in range(count)]
+        made = list(pool.map(lambda body: cluster.api.post(path, body), bodies))
     deadline = time.monotonic() + START_SECONDS
     while True:
         pods = cluster.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
@@ -135,13 +139,14 @@ def _create(kind: str, count: int, cluster: Cluster, namespace: str) -> list[dic
             "name": job["metadata"]["name"],
             "uid": job["metadata"]["uid"],
             "namespace": namespace,
+            "container": container,
             "pod": running[job["metadata"]["name"]],
         }
         for job in made
     ]
 
 
-def _job(name: str) -> dict[str, Any]:
+def _job(name: str, container: str) -> dict[str, Any]:
     labels = {MANAGED_LABEL: "true"}
     gpus = {"nvidia.com/gpu": "1"}
     return {
@@ -154,7 +159,7 @@ def _job(name: str) -> dict[str, Any]:
                     "restartPolicy": "Never",
                     "nodeSelector": {"lab/node": "kwok"},
                     "tolerations": [{"operator": "Exists"}],
-                    "containers": [{"name": "train", "image": "lab/sleep", "resources": {"limits": gpus}}],
+                    "containers": [{"name": container, "image": "lab/sleep", "resources": {"limits": gpus}}],
                 },
             },
         },
@@ -184,7 +189,8 @@ def _delete(cluster: Cluster, namespace: str) -> None:
 def _table(report: dict[str, Any]) -> Table:
     table = Table(title=f"{report['jobs']} remote jobs of one cluster in one event loop")
     table.add_column("")
-    for title in (*TITLES.values(), "ratio"):
+    kinds = [kind for kind in TITLES if kind in report]
+    for title in [TITLES[kind] for kind in kinds] + ["ratio"] * (len(kinds) - 1):
         table.add_column(title, justify="right")
     rows = (
         ("memory a job (kB)", "bytes_per_job", 1e-3),
@@ -195,9 +201,9 @@ def _table(report: dict[str, Any]) -> Table:
         ("longest block of the loop (s)", "longest_block_seconds", 1.0),
     )
     for title, key, factor in rows:
-        ours, peer = report["ours"][key] * factor, report["peer"][key] * factor
-        ratio = f"{peer / ours:.1f}x" if ours > 0 else ""
-        table.add_row(title, f"{ours:.2f}", f"{peer:.2f}", ratio)
+        values = [report[kind][key] * factor for kind in kinds]
+        ratio = [f"{values[1] / values[0]:.1f}x" if values[0] > 0 else ""] if len(values) > 1 else []
+        table.add_row(title, *(f"{value:.2f}" for value in values), *ratio)
     return table
 
 
@@ -206,6 +212,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1000, help="how many remote jobs (1000)")
     parser.add_argument("--quiet-seconds", type=float, default=60, help="time in which nothing happens (60)")
     parser.add_argument("--ends-per-second", type=float, default=10, help="how fast the jobs end (10)")
+    parser.add_argument("--only", choices=tuple(TITLES), help="one kind of trigger alone")
+    parser.add_argument(
+        "--logs", action="store_true", help="let the product ask for the logs of all, in vain"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here")
     args = parser.parse_args(argv)
     if args.jobs < 2:
