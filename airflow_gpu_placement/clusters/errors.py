@@ -14,6 +14,7 @@ from airflow_gpu_placement.model.kube import Status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LONGEST_PAUSE_SECONDS = 30.0
 _BODY_SHOWN = 500
 _UNAVAILABLE = frozenset({502, 503, 504})
 _BY_STATUS: dict[int, type[ClusterError]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
@@ -63,6 +64,14 @@ def may_pass(error: ClusterError) -> bool:
     return isinstance(error, Unreachable) or error.status == 429 or (error.status or 0) >= 500
 
 
+def pause_seconds(error: ClusterError, usual: float) -> float:
+    """Return how long to wait before the same call is made again.
+
+    A server's own wish is obeyed within limits: a gateway that is broken may ask for a day.
+    """
+    return min(error.retry_after_seconds or usual, LONGEST_PAUSE_SECONDS)
+
+
 def _kind_of(status: int) -> type[ClusterError]:
     if status == 410:
         return Expired
@@ -77,6 +86,7 @@ def _status_of(body: bytes) -> Status:
 
 
 def _seconds(value: str | None) -> float | None:
+    """Read a ``Retry-After``; one that is a date is not obeyed, since clocks of other machines are not."""
     try:
         return max(0.0, float(value)) if value is not None else None
     except ValueError:

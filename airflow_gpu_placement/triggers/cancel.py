@@ -17,7 +17,7 @@ from airflow.sdk.execution_time.xcom import XCom
 
 from airflow_gpu_placement.hooks.task_states import marked_attempt, state_key, states_of
 from airflow_gpu_placement.launch.manifest import label_value
-from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL, MARKER_KEY
+from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL, MARKER_KEY, RESUMED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -36,6 +36,11 @@ WITHDRAW_SECONDS = 120.0
 _DEFERRED = "deferred"
 _MARKED = frozenset({_DEFERRED, "running"})
 """States in which the marker tells one try from another."""
+
+_BETWEEN = frozenset({None, "scheduled", "queued"})
+"""States of a task that was cleared and of one that a worker will resume; both still have the marker."""
+
+_NOTE_SECONDS = 10.0
 
 
 _under_way: set[asyncio.Task[None]] = set()
@@ -59,17 +64,32 @@ class Watched(NamedTuple):
     node_deletion_is_proof: bool
 
 
-class TaskNow(NamedTuple):
-    """What Airflow says of the task instance now.
+class TryNow(NamedTuple):
+    """What Airflow says of the task instance now, as far as it tells one try from another.
 
     :param exists: ``False``: it was deleted.
     :param marker: id of the attempt that deferred last, where that matters; ``None``: none has since the task
         began anew.
+    :param resumed: id of the attempt that a worker resumes or has resumed, where that matters.
     """
 
     exists: bool
     state: str | None = None
     marker: str | None = None
+    resumed: str | None = None
+
+
+async def note_resumption(ti: Any) -> None:
+    """Write down that a worker decides on this attempt from here on, for a trigger that was left behind.
+
+    It has an XCom of its own: a trigger that comes back late must not touch the marker of the next try.
+    """
+    try:
+        async with asyncio.timeout(_NOTE_SECONDS):
+            await XCom.aset(RESUMED_KEY, str(ti.id), **_where(ti))
+    except Exception:
+        # The event has to go out whatever happens.
+        log.info("Airflow did not take the note that the task is resumed", exc_info=True)
 
 
 async def shielded(work: Coroutine[Any, Any, None]) -> None:
@@ -110,7 +130,7 @@ async def withdraw_if_over(watched: Watched, open_cluster: OpenCluster) -> None:
     """
     name = watched.job_name
     try:
-        now = await _task_now(watched.ti)
+        now = await _try_now(watched.ti)
         if not is_over(now, str(watched.ti.id)):
             log.info("Remote job %s goes on: its task is still %s in this try", name, now.state)
             return
@@ -128,14 +148,16 @@ async def withdraw_if_over(watched: Watched, open_cluster: OpenCluster) -> None:
         log.info("Remote job %s is withdrawn; its end is %s", name, grade)
 
 
-def is_over(now: TaskNow, attempt_id: str) -> bool:
+def is_over(now: TryNow, attempt_id: str) -> bool:
     """Whether an attempt is not wanted any more.
 
     A task that is deferred with this attempt's marker has only changed its triggerer, and one that runs with
     it was resumed by another triggerer's event. With another marker it was cleared and has deferred again;
     without any, it runs anew when it runs, and is just between when it is deferred. A task that waits to run
-    was cleared.
+    was cleared, unless a trigger has noted that a worker is to resume it.
     """
+    if now.state in _BETWEEN:
+        return not now.exists or now.resumed != attempt_id
     if not now.exists or now.state not in _MARKED:
         return True
     if now.marker is None:
@@ -143,24 +165,27 @@ def is_over(now: TaskNow, attempt_id: str) -> bool:
     return now.marker != attempt_id
 
 
-async def _task_now(ti: Any) -> TaskNow:
+async def _try_now(ti: Any) -> TryNow:
     states, key = await _states(ti), state_key(ti)
     if key not in states:
         if states:
             raise LookupError(f"Airflow told of {sorted(states)}, not of {key}")
-        return TaskNow(exists=False)
+        return TryNow(exists=False)
     state = states[key]
+    if state in _BETWEEN:
+        return TryNow(exists=True, state=state, resumed=await _xcom(ti, RESUMED_KEY))
     if state not in _MARKED:
-        return TaskNow(exists=True, state=state)
+        return TryNow(exists=True, state=state)
+    return TryNow(exists=True, state=state, marker=marked_attempt(await _xcom(ti, MARKER_KEY)))
+
+
+async def _xcom(ti: Any, key: str) -> Any:
     async with asyncio.timeout(LOOK_UP_SECONDS):
-        value = await XCom.aget_one(
-            key=MARKER_KEY,
-            dag_id=ti.dag_id,
-            task_id=ti.task_id,
-            run_id=ti.run_id,
-            map_index=ti.map_index,
-        )
-    return TaskNow(exists=True, state=state, marker=marked_attempt(value))
+        return await XCom.aget_one(key=key, **_where(ti))
+
+
+def _where(ti: Any) -> dict[str, Any]:
+    return {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "map_index": ti.map_index}
 
 
 async def _states(ti: Any) -> Mapping[str, str | None]:
@@ -168,7 +193,7 @@ async def _states(ti: Any) -> Mapping[str, str | None]:
         return await asyncio.to_thread(states_of, ti)
 
 
-def _words(now: TaskNow) -> str:
+def _words(now: TryNow) -> str:
     if not now.exists:
         return "deleted"
     return f"{now.state} in another try" if now.state in _MARKED else now.state or "to run anew"

@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.hooks.clusters import open_on_triggerer
 from airflow_gpu_placement.model.outcome import EndGrade
+from airflow_gpu_placement.model.storable import storable
 from airflow_gpu_placement.triggers.remote_job import EVENT_VERSION, SHORTEST_WATCH_SECONDS
 
 if TYPE_CHECKING:
@@ -144,4 +145,8 @@ class ProofTrigger(BaseTrigger):
             return EndGrade.UNKNOWN
 
     def _event(self, kind: str, **more: Any) -> dict[str, Any]:
-        return {"version": EVENT_VERSION, "job_name": self.job_name, "kind": kind, **more}
+        """Return an event that can be stored: the triggerer dies of any other, each time that it starts."""
+        event: dict[str, Any] = storable(
+            {"version": EVENT_VERSION, "job_name": self.job_name, "kind": kind, **more}
+        )
+        return event

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
+import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_gpu_placement.clusters.turns import in_turn
 from airflow_gpu_placement.hooks.clusters import open_on_triggerer
 from airflow_gpu_placement.model.outcome import LossPolicy
-from airflow_gpu_placement.triggers.cancel import Watched, shielded, warm_up, withdraw_if_over
+from airflow_gpu_placement.model.storable import storable
+from airflow_gpu_placement.triggers.cancel import (
+    Watched,
+    note_resumption,
+    shielded,
+    warm_up,
+    withdraw_if_over,
+)
 from airflow_gpu_placement.triggers.log_bookmarks import XComBookmarks
+from airflow_gpu_placement.triggers.unread import unread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,6 +39,27 @@ SHORTEST_WATCH_SECONDS = 10.0
 
 It then takes the executor's word that the first part of the task has ended for the end of the resumed part.
 """
+
+_WRITE_SECONDS = 20.0
+"""Time for Airflow to write the last lines of a log, of which it may be behind."""
+
+_LAST_LOOK_SECONDS = 30.0
+"""Time for a last look at a job whose deadline has passed, perhaps before its watch began."""
+
+_have_loaded: list[bool] = []
+"""Not empty once this process has loaded what a watch needs."""
+
+
+async def _loaded() -> None:
+    """Load what a watch needs: the client library takes long, and other triggers share this event loop."""
+    if not _have_loaded:
+        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.watch.follow")
+        _have_loaded.append(True)
+
+
+@functools.lru_cache(maxsize=256)
+def _one_of_equal(policy: LossPolicy) -> LossPolicy:
+    return policy
 
 
 class RemoteJobTrigger(BaseTrigger):
@@ -70,15 +102,17 @@ class RemoteJobTrigger(BaseTrigger):
         self.kubernetes_conn_id = kubernetes_conn_id
         self.context = context
         self.cluster_uid = cluster_uid
-        self.namespace = namespace
-        self.job_name = job_name
-        self.job_uid = job_uid
-        self.policy = LossPolicy(
-            node_grace_seconds=node_grace_seconds,
-            cluster_grace_seconds=cluster_grace_seconds,
-            node_deletion_is_proof=node_deletion_is_proof,
-            start_timeout_seconds=start_timeout_seconds,
-            unschedulable_timeout_seconds=unschedulable_timeout_seconds,
+        # A triggerer has a thousand of these: what is equal in them, or as a cluster tells it, is kept once.
+        self.namespace, self.job_name, self.job_uid = map(sys.intern, (namespace, job_name, job_uid))
+        self.logger()  # makes the one of the class, which stands in for one of a kilobyte each
+        self.policy = _one_of_equal(
+            LossPolicy(
+                node_grace_seconds=node_grace_seconds,
+                cluster_grace_seconds=cluster_grace_seconds,
+                node_deletion_is_proof=node_deletion_is_proof,
+                start_timeout_seconds=start_timeout_seconds,
+                unschedulable_timeout_seconds=unschedulable_timeout_seconds,
+            )
         )
         self.deadline = deadline
         self.pause_seconds = pause_seconds
@@ -105,6 +139,9 @@ class RemoteJobTrigger(BaseTrigger):
         began = time.monotonic()
         event = await self.event(open_on_triggerer)
         await asyncio.sleep(SHORTEST_WATCH_SECONDS - (time.monotonic() - began))
+        await self._let_airflow_write()
+        if self.task_instance is not None:
+            await note_resumption(self.task_instance)
         self._done = True  # from here on the worker decides what becomes of the job
         yield TriggerEvent(event)  # type: ignore[no-untyped-call]  # untyped in Airflow
 
@@ -150,34 +187,82 @@ class RemoteJobTrigger(BaseTrigger):
         try:
             async with asyncio.timeout(left) as limit:
                 await asyncio.sleep(self.pause_seconds)
+                await in_turn()  # after a restart all triggers begin at once
                 outcome = await self.watch(open_cluster)
         except TimeoutError:
             if not limit.expired():
                 raise
-            return self._event("deadline")
+            return await self._late_news(open_cluster)
         return self._event("ended", outcome=msgspec.to_builtins(outcome))
 
+    async def _late_news(self, open_cluster: OpenCluster) -> dict[str, Any]:
+        """Look once more at a job whose deadline has passed: it may have ended while nobody was watching."""
+        try:
+            async with asyncio.timeout(_LAST_LOOK_SECONDS):
+                if await self._has_ended(open_cluster):
+                    return self._event("ended", outcome=msgspec.to_builtins(await self.watch(open_cluster)))
+        except Exception:
+            # The edge of the trigger: what cannot be seen has not ended as far as anybody knows.
+            self.log.warning("Remote job %s cannot be seen after its deadline", self.job_name, exc_info=True)
+        return self._event("deadline")
+
+    async def _has_ended(self, open_cluster: OpenCluster) -> bool:
+        # The client library takes long to load, and other triggers share this event loop.
+        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.launch.earned")
+        from airflow_gpu_placement.launch.earned import has_ended
+
+        client = await open_cluster(self.kubernetes_conn_id, self.context)
+        try:
+            await client.check_uid(self.cluster_uid, self.kubernetes_conn_id)
+            return await has_ended(client, self.namespace, self.job_name, self.job_uid)
+        finally:
+            await client.close()
+
     def _event(self, kind: str, **more: Any) -> dict[str, Any]:
-        return {"version": EVENT_VERSION, "job_name": self.job_name, "kind": kind, **more}
+        """Return an event that can be stored: the triggerer dies of any other, each time that it starts."""
+        event: dict[str, Any] = storable(
+            {"version": EVENT_VERSION, "job_name": self.job_name, "kind": kind, **more}
+        )
+        return event
 
     async def watch(self, open_cluster: OpenCluster) -> Outcome:
         """Follow the job to its end, with its logs in this task's log.
 
         :param open_cluster: gives a client of the cluster, with credentials read anew.
         """
-        # The client library takes long to load, and other triggers share this event loop.
-        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.watch.follow")
+        await _loaded()
         from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
         from airflow_gpu_placement.watch.follow import follow
         from airflow_gpu_placement.watch.followed import JobRef
 
-        key = ClusterKey(self.kubernetes_conn_id, self.context, self.cluster_uid)
-        async with shared_watch(key, open_cluster) as cluster:
+        async with shared_watch(
+            ClusterKey(self.kubernetes_conn_id, self.context, self.cluster_uid), open_cluster
+        ) as cluster:
             return await follow(
                 cluster,
                 JobRef(self.namespace, self.job_name, self.job_uid),
                 self.policy,
-                report=lambda line: self.log.info("%s", line),
-                report_log=lambda line: self.log.info("%s", line),
+                report=self._tell,
+                report_log=self._tell_line,
                 bookmarks=None if self.task_instance is None else XComBookmarks(self.task_instance),
             )
+
+    def _tell(self, line: str) -> None:
+        unread.add(line)
+        self.log.info("%s", line)
+
+    def _tell_line(self, moment: datetime, line: str) -> None:
+        """Log a line of the remote log with a moment of its own, in the form that Airflow gives moments."""
+        unread.add(line)
+        self.log.info("%s", line, timestamp=moment.isoformat().replace("+00:00", "Z"))
+
+    async def _let_airflow_write(self) -> None:
+        """Wait until the last lines are in the task's log: Airflow drops those that it reads too late."""
+        if self.task_instance is None:
+            return
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                await XComBookmarks(self.task_instance).written()
+        except Exception:
+            # The edge to Airflow's store, which may raise anything; the news is worth more than the log.
+            self.log.warning("Airflow may not have written the end of this log", exc_info=True)

@@ -8,6 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_gpu_placement.watch.position import LogPosition
+from airflow_gpu_placement.watch.stamps import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -45,8 +46,9 @@ class LogBookmarks(Protocol):
 class LogBook:
     """The positions of all logs of one remote job.
 
-    They are saved every two seconds while lines come, and when the watch is cancelled. A watcher that is
-    killed saves nothing: what it gave out in its last seconds comes once more.
+    They are saved every two seconds while lines come, and when the watch is cancelled. What is saved is two
+    seconds old: a line reaches its file by another way than its position does, and a triggerer that is killed
+    in between would leave a gap. So what it told in its last seconds is told once more.
 
     :param bookmarks: where they are kept; ``None``: nowhere.
     :param asleep_seconds: how long this process could not run so far: meanwhile somebody may have taken over.
@@ -56,9 +58,9 @@ class LogBook:
         "_asleep",
         "_asleep_seconds",
         "_bookmarks",
-        "_changed",
         "_loading",
         "_positions",
+        "_saved",
         "_saver",
         "_taken_over",
     )
@@ -70,18 +72,21 @@ class LogBook:
         self._loading: asyncio.Task[Mapping[str, Bookmark]] | None = None
         self._saver: asyncio.Task[None] | None = None
         self._positions: dict[str, LogPosition] = {}
-        self._changed = False
+        self._saved: dict[str, Bookmark] = {}
         self._taken_over = False
 
-    async def position(self, pod_uid: str) -> LogPosition:
-        """Return where to go on with a pod's log."""
+    async def position(self, pod_uid: str, grid: Grid = Grid()) -> LogPosition:  # noqa: B008 - immutable
+        """Return where to go on with a pod's log.
+
+        :param grid: the moments that its lines may take.
+        """
         if pod_uid not in self._positions:
             marks: Mapping[str, Bookmark] = {}
             if self._bookmarks is not None:
                 if self._loading is None:
                     self._loading = asyncio.create_task(self._load(self._bookmarks))
                 marks = await asyncio.shield(self._loading)
-            self._positions[pod_uid] = LogPosition(marks.get(pod_uid))
+            self._positions[pod_uid] = LogPosition(marks.get(pod_uid), grid)
         return self._positions[pod_uid]
 
     async def may_give(self) -> bool:
@@ -90,17 +95,16 @@ class LogBook:
             return not self._taken_over
         asleep = self._asleep_seconds()
         if asleep - self._asleep >= _SUSPICIOUS_SLEEP_SECONDS:
-            self._asleep = asleep
             try:
                 self._taken_over = not await self._bookmarks.is_ours()
             except Exception:
                 # The edge to the store: a log is better given out twice than not at all.
                 logger.warning("who reads the logs cannot be asked", exc_info=True)
+            self._asleep = asleep  # known from here on, for whoever else asks as well
         return not self._taken_over
 
     def changed(self) -> None:
         """Know that a line was given out; it is saved a little later."""
-        self._changed = True
         if self._bookmarks is not None and (self._saver is None or self._saver.done()):
             self._saver = asyncio.create_task(self._save_while_changing(self._bookmarks))
 
@@ -112,7 +116,8 @@ class LogBook:
         for task in (self._loading, self._saver):
             if task is not None:
                 task.cancel()
-        if save and self._changed and self._bookmarks is not None and not self._taken_over:
+        changed = self._marks() != self._saved
+        if save and changed and self._bookmarks is not None and not self._taken_over:
             last = asyncio.create_task(self._save_last(self._bookmarks))
             _saving.add(last)
             last.add_done_callback(_saving.discard)
@@ -127,21 +132,33 @@ class LogBook:
             return {}
 
     async def _save_while_changing(self, bookmarks: LogBookmarks) -> None:
-        while self._changed:
+        marks = self._marks()
+        while marks != self._saved:
             await asyncio.sleep(_SAVE_SECONDS)
-            if await self.may_give():
-                await self._save(bookmarks.save)
+            if not await self.may_give():
+                return
+            newer = self._marks()
+            await self._save(bookmarks.save, marks)
+            if newer == marks:
+                return  # even if it failed: the next line tries again
+            marks = newer
 
     async def _save_last(self, bookmarks: LogBookmarks) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SAVE_SECONDS):
-                await self._save(bookmarks.save_now)
+                if await self.may_give():
+                    await self._save(bookmarks.save_now, self._marks())
 
-    async def _save(self, save: Callable[[dict[str, Bookmark]], Awaitable[None]]) -> None:
-        self._changed = False
-        marks = {uid: mark for uid, one in self._positions.items() if (mark := one.mark()) is not None}
+    def _marks(self) -> dict[str, Bookmark]:
+        return {uid: mark for uid, one in self._positions.items() if (mark := one.mark()) is not None}
+
+    async def _save(
+        self, save: Callable[[dict[str, Bookmark]], Awaitable[None]], marks: dict[str, Bookmark]
+    ) -> None:
         try:
             await save(marks)
         except Exception:
             # As above: the next watcher repeats some lines.
             logger.warning("positions in the logs cannot be saved", exc_info=True)
+        else:
+            self._saved = marks

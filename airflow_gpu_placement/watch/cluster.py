@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import logging
 import weakref
@@ -20,7 +19,7 @@ from airflow_gpu_placement.watch.sinks import of_cluster, of_namespace
 from airflow_gpu_placement.watch.store import ClusterStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+    from collections.abc import Coroutine, Iterable
     from typing import Any
 
     from airflow_gpu_placement.clusters.client import ClusterClient
@@ -69,24 +68,28 @@ class ClusterWatch:
 
     # Followers
 
-    @contextlib.contextmanager
-    def track(self, ref: JobRef) -> Iterator[Subscription]:
+    def track(self, ref: JobRef) -> Tracked:
         """Follow a job: inside, :meth:`observe` knows it and the subscription is woken by its changes."""
+        return Tracked(self, ref)
+
+    def begin(self, ref: JobRef) -> Subscription:
+        """Begin to follow a job; :meth:`end` has to come, so rather use :meth:`track`."""
         namespace = ref.namespace
         self._followed[namespace] = self._followed.get(namespace, 0) + 1
         if namespace not in self._streams:
             self._start(namespace, of_namespace(self._store, self, namespace))
-        subscription = self._store.subscribe(ref)
-        try:
-            yield subscription
-        finally:
-            self._store.unsubscribe(subscription)
-            self._followed[namespace] -= 1
-            if not self._followed[namespace]:
-                del self._followed[namespace], self._streams[namespace]
-                for task in self._tasks.pop(namespace):
-                    task.cancel()
-                self._store.forget(namespace)
+        return self._store.subscribe(ref)
+
+    def end(self, subscription: Subscription) -> None:
+        """Follow it no longer."""
+        namespace = subscription.ref.namespace
+        self._store.unsubscribe(subscription)
+        self._followed[namespace] -= 1
+        if not self._followed[namespace]:
+            del self._followed[namespace], self._streams[namespace]
+            for task in self._tasks.pop(namespace):
+                task.cancel()
+            self._store.forget(namespace)
 
     def observe(self, ref: JobRef) -> Observation:
         """Return what is known of a followed job right now."""
@@ -206,18 +209,52 @@ _shared: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[ClusterKey, C
 )
 
 
-@contextlib.asynccontextmanager
-async def shared_watch(key: ClusterKey, open_cluster: OpenCluster) -> AsyncIterator[ClusterWatch]:
-    """Share the watcher of a cluster: the first user in this event loop starts it, the last one stops it."""
-    watches = _shared.setdefault(asyncio.get_running_loop(), {})
-    watch = watches.get(key)
-    if watch is None:
-        watch = watches[key] = ClusterWatch(key, open_cluster)
-    watch.users += 1
-    try:
-        yield watch
-    finally:
+# Both of these are entered for as long as a job is followed. As generators they would take a kilobyte a job.
+
+
+class Tracked:
+    """A job that is followed while this is entered."""
+
+    __slots__ = ("_ref", "_subscription", "_watch")
+
+    def __init__(self, watch: ClusterWatch, ref: JobRef) -> None:
+        self._watch = watch
+        self._ref = ref
+
+    def __enter__(self) -> Subscription:
+        self._subscription = self._watch.begin(self._ref)
+        return self._subscription
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.end(self._subscription)
+
+
+class SharedWatch:
+    """A watch of a cluster that is used while this is entered."""
+
+    __slots__ = ("_key", "_open_cluster", "_watch")
+
+    def __init__(self, key: ClusterKey, open_cluster: OpenCluster) -> None:
+        self._key = key
+        self._open_cluster = open_cluster
+
+    async def __aenter__(self) -> ClusterWatch:
+        watches = _shared.setdefault(asyncio.get_running_loop(), {})
+        watch = watches.get(self._key)
+        if watch is None:
+            watch = watches[self._key] = ClusterWatch(self._key, self._open_cluster)
+        watch.users += 1
+        self._watch, self._key = watch, watch.key  # an equal key, of which there is one
+        return watch
+
+    async def __aexit__(self, *_: object) -> None:
+        watch = self._watch
         watch.users -= 1
         if not watch.users:
-            del watches[key]
+            del _shared[asyncio.get_running_loop()][self._key]
             await asyncio.shield(watch.close())
+
+
+def shared_watch(key: ClusterKey, open_cluster: OpenCluster) -> SharedWatch:
+    """Share the watcher of a cluster: the first user in this event loop starts it, the last one stops it."""
+    return SharedWatch(key, open_cluster)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.clusters.turns import in_turn
 from airflow_gpu_placement.engine.classify import classify, explained
 from airflow_gpu_placement.engine.pod_evidence import ended
 from airflow_gpu_placement.engine.ranks import TRAINING_CONTAINER
@@ -20,6 +21,7 @@ from airflow_gpu_placement.watch.starting import Starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from airflow_gpu_placement.model.outcome import LossPolicy, Observation, Outcome
     from airflow_gpu_placement.watch.bookmarks import LogBookmarks
@@ -39,7 +41,7 @@ async def follow(
     policy: LossPolicy,
     *,
     report: Callable[[str], None],
-    report_log: Callable[[str], None],
+    report_log: Callable[[datetime, str], None],
     logs: bool = True,
     bookmarks: LogBookmarks | None = None,
 ) -> Outcome:
@@ -47,7 +49,7 @@ async def follow(
 
     :param policy: how long silence and a late start are borne.
     :param report: takes one line for each change of phase.
-    :param report_log: takes one line of the remote log.
+    :param report_log: takes one line of the remote log, after the moment at which it was written.
     :param logs: whether to stream the logs of all ranks meanwhile.
     :param bookmarks: keeps the positions in the logs for the next watcher; ``None``: there is none.
     :return: a final outcome; its message ends with the last log lines of the pod, after a loss with the last
@@ -91,6 +93,7 @@ async def _until_final(
     starting = Starting(watch, subscription.ref, policy)
     while True:
         await starting.changed(subscription)
+        await in_turn()  # a list that was read wakes everybody at once
         observation = await starting.measured(watch.observe(subscription.ref))
         outcome = classify(observation, policy)
         phases.tell_troubles(watch.troubles())

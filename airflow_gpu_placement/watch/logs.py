@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.ranks import index_of, training_state
@@ -23,14 +24,17 @@ _TAIL_SECONDS = 5.0
 class JobLogs:
     """One reader a pod, each with a short memory of its last lines.
 
-    :param report_log: takes one line, with its rank in front when there are several.
+    :param report_log: takes one line after its moment, with its rank in front when there are several.
     :param bookmarks: where positions are kept for the next watcher; ``None``: nowhere.
     """
 
     __slots__ = ("_book", "_pods", "_report", "_watch")
 
     def __init__(
-        self, watch: ClusterWatch, report_log: Callable[[str], None], bookmarks: LogBookmarks | None = None
+        self,
+        watch: ClusterWatch,
+        report_log: Callable[[datetime, str], None],
+        bookmarks: LogBookmarks | None = None,
     ) -> None:
         self._watch = watch
         self._report = report_log
@@ -45,8 +49,7 @@ class JobLogs:
             vanished = uid in observation.vanished
             if uid not in self._pods and state is not None and state.waiting is None and not vanished:
                 index = index_of(pod)  # the pod tells it itself: the Job may come through its stream later
-                prefix = "" if index is None else f"[rank {index}] "
-                log = PodLog(self._watch, self._book, pod, prefix, self._report)
+                log = PodLog(self._watch, self._book, pod, index, self._report)
                 log.know(ended=ended, vanished=False)
                 task = asyncio.create_task(log.run(), name=f"log of {pod.metadata.name}")
                 self._pods[uid] = (index or 0, log, task)
@@ -98,7 +101,8 @@ class JobLogs:
                 return
             except (ClusterError, TimeoutError) as error:
                 why = str(error) or "no answer in time"
-        self._report(f"(the end of the log of pod {log.pod_name} is not available: {why})")
+        text = f"(the end of the log of pod {log.pod_name} is not available: {why})"
+        self._report(datetime.now(UTC), text)
 
     def _log(self, pod_name: str | None) -> PodLog | None:
         logs = [(rank, log) for rank, log, _ in self._pods.values() if pod_name in {None, log.pod_name}]

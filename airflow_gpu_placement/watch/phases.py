@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.outcome import Observation, Outcome
 
 _TROUBLE = frozenset({OutcomeKind.SUSPECTED, OutcomeKind.UNKNOWN})
+_NONE: frozenset[str] = frozenset()  # each empty one is an object of its own
 
 
 class PhaseReporter:
@@ -30,7 +31,7 @@ class PhaseReporter:
         self._running: tuple[str, ...] = ()
         self._trouble: tuple[str, tuple[str, ...]] | None = None
         self._waiting = ""
-        self._troubles: frozenset[str] = frozenset()
+        self._troubles = _NONE
 
     def update(self, observation: Observation, outcome: Outcome) -> None:
         """Report what is new since the last call."""
@@ -43,9 +44,11 @@ class PhaseReporter:
 
     def tell_troubles(self, troubles: frozenset[str]) -> None:
         """Report what keeps the watch from seeing everything, such as a right that is missing."""
-        for trouble in sorted(troubles - self._troubles):
+        new = troubles - self._troubles
+        for trouble in sorted(new):
             self._report(f"the cluster cannot be watched as it should be: {trouble}")
-        self._troubles |= troubles
+        if new:
+            self._troubles |= new
 
     def _tell_binding(self, pods: list[Pod]) -> None:
         for pod in pods:

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import logging
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.ranks import TRAINING_CONTAINER
 from airflow_gpu_placement.exceptions import ClusterError, Forbidden, NotFound, Unreachable
 from airflow_gpu_placement.watch.followed import Bell
 from airflow_gpu_placement.watch.log_turns import pod_pace
+from airflow_gpu_placement.watch.stamps import NodeClock, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Pod
     from airflow_gpu_placement.watch.bookmarks import LogBook
     from airflow_gpu_placement.watch.cluster import ClusterWatch
-    from airflow_gpu_placement.watch.position import LogPosition
+    from airflow_gpu_placement.watch.position import Line, LogPosition
 
 logger = logging.getLogger(__name__)
 
@@ -36,14 +38,17 @@ _LAST_FAILURES, _FAILING_SECONDS = 3, 5.0  # so often, or for so long, a node di
 class PodLog:
     """Reads the log of one pod and gives out each line once.
 
-    :param prefix: put in front of every line.
-    :param report: takes one line.
+    :param rank: told in front of every line; ``None``: the job has one pod.
+    :param report: takes one line, after its moment.
     """
 
     __slots__ = (
         "_bell",
         "_book",
+        "_clock",
         "_cut_bytes",
+        "_cut_moment",
+        "_grid",
         "_limit",
         "_pace",
         "_prefix",
@@ -60,7 +65,12 @@ class PodLog:
     )
 
     def __init__(
-        self, watch: ClusterWatch, book: LogBook, pod: Pod, prefix: str, report: Callable[[str], None]
+        self,
+        watch: ClusterWatch,
+        book: LogBook,
+        pod: Pod,
+        rank: int | None,
+        report: Callable[[datetime, str], None],
     ) -> None:
         self.pod_namespace, self.pod_name = pod.metadata.namespace, pod.metadata.name
         self.pod_uid = pod.metadata.uid
@@ -71,12 +81,14 @@ class PodLog:
         self.tail: list[str] = []
         self._watch = watch
         self._book = book
-        self._prefix = prefix
+        self._prefix = "" if rank is None else f"[rank {rank}] "
+        self._grid = grid_of(rank)
+        self._clock = NodeClock(pod)
         self._report = report
         self._bell = Bell()
         self._pace = pod_pace()
         self._limit: asyncio.Timeout | None = None  # of the stream that is being followed
-        self._cut_bytes = 0
+        self._cut_bytes = self._cut_moment = 0  # of a line that was too long
 
     def know(self, *, ended: bool, vanished: bool) -> None:
         """Know what has become of the pod: after its end the log is read once, and no longer followed."""
@@ -88,10 +100,10 @@ class PodLog:
 
     async def run(self) -> None:
         """Read until the container has ended and its log was read, or there is nothing to read."""
-        position = await self._book.position(self.pod_uid)
+        position = await self._book.position(self.pod_uid, self._grid)
         turns = self._watch.log_turns
         failures, failing_since = 0, 0.0
-        async with turns.taking_part():
+        with turns.taking_part():
             while True:
                 # A stream also ends in good order when the node's agent dies. Only one that began after the
                 # container had ended is known to be complete.
@@ -108,7 +120,7 @@ class PodLog:
                         failures > _LAST_FAILURES or time.monotonic() - failing_since > _FAILING_SECONDS
                     )
                     if self._is_hopeless(error, last_and_for_long=last and for_long):
-                        self._report(f"{self._prefix}(the log cannot be read any further: {error})")
+                        self._note(None, f"the log cannot be read any further: {error}")
                         return
                     pause_seconds = min(_SHORTEST_PAUSE_SECONDS * 2.0**failures, _LONGEST_PAUSE_SECONDS)
                 else:
@@ -126,12 +138,13 @@ class PodLog:
     async def skip_to_the_end(self) -> None:
         """Give out the last lines of a log that there is no time to read to its end."""
         lines = self._lines({"tailLines": str(TAIL_LINES), "timestamps": "true"}, _LAST_READ_IDLE_SECONDS)
-        self._report(f"{self._prefix}(too much to read in time: lines are left out here)")
-        position = await self._book.position(self.pod_uid)
+        position = await self._book.position(self.pod_uid, self._grid)
+        self._note(position.moment + 1, "too much to read in time: lines are left out here")
         async with contextlib.aclosing(lines):
             async for line in lines:
-                if position.is_new(line):
-                    self._give(line.partition(b" ")[2])
+                newer = position.take_newer(line)
+                if newer is not None:
+                    self._give(newer)
         self.complete = True
 
     def _is_hopeless(self, error: ClusterError, *, last_and_for_long: bool) -> bool:
@@ -166,29 +179,37 @@ class PodLog:
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    async def _take(self, position: LogPosition, line: bytes) -> None:
-        text = position.take(line)
-        if text is None or not await self._book.may_give():
+    async def _take(self, position: LogPosition, stamped: bytes) -> None:
+        if not await self._book.may_give():
             return
-        if position.continues and b"\r" not in text:
-            self._cut_bytes += len(text)
+        line = position.take(stamped)  # from here on it counts as given out
+        if line is None:
+            return
+        if line.continues and b"\r" not in line.text:
+            self._cut_bytes += len(line.text)
+            self._cut_moment = line.moment
         else:
             if self._cut_bytes:
-                self._report(f"{self._prefix}({self._cut_bytes} bytes of a long line are left out)")
+                self._note(self._cut_moment, f"{self._cut_bytes} bytes of a long line are left out")
                 self._cut_bytes = 0
-            self._give(text)
+            self._give(line)
         self._book.changed()
-        delay_seconds = self._watch.log_turns.passed(line, self._pace)
+        delay_seconds = self._watch.log_turns.passed(stamped, self._pace)
         if delay_seconds:
             await asyncio.sleep(delay_seconds)
 
-    def _give(self, text: bytes) -> None:
+    def _give(self, line: Line) -> None:
         """Give out a line as a terminal would show it: after a carriage return it is written over."""
-        shown = self._prefix + text.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
+        shown = self._prefix + line.text.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
         self.tail.append(shown[:_TAIL_CHARACTERS])
         if len(self.tail) > TAIL_LINES:
             del self.tail[0]
-        self._report(shown)
+        self._report(self._clock.shown(line.moment, datetime.now(UTC)), shown)
+
+    def _note(self, moment: int | None, text: str) -> None:
+        """Say something about the log in its midst; ``None``: now."""
+        now = datetime.now(UTC)
+        self._report(now if moment is None else self._clock.shown(moment, now), f"{self._prefix}({text})")
 
     async def _lines(
         self, query: dict[str, str], idle_seconds: float | None, *, unfinished: bool = True

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
+
+from airflow_gpu_placement.watch.stamps import Grid
 
 _SECOND = 19  # length of 2026-01-31T12:00:00
 
@@ -16,12 +19,26 @@ class Bookmark(msgspec.Struct, frozen=True, array_like=True):
     :param given: lines given out with a stamp in that second.
     :param newest_seconds: the newest stamp, in seconds since 1970.
     :param newest_fraction: the digits after its decimal point.
+    :param moment: under which the last line was told, in microseconds since 1970.
     """
 
     second: str
     given: int
     newest_seconds: float
     newest_fraction: str
+    moment: int = 0
+
+
+class Line(NamedTuple):
+    """A line of a log that is to be told.
+
+    :param moment: under which, in microseconds since 1970: the same for every watcher.
+    :param continues: whether it is the next piece of the line before it.
+    """
+
+    text: bytes
+    moment: int
+    continues: bool = False
 
 
 class LogPosition:
@@ -32,12 +49,26 @@ class LogPosition:
     newer than all that was given out is never dropped (the log may have been rotated in between).
 
     :param mark: where somebody else stopped; ``None``: at the beginning.
+    :param grid: the moments that its lines may take.
     """
 
-    __slots__ = ("_dropping", "_given", "_newest", "_second", "_second_value", "_to_drop", "continues")
+    __slots__ = (
+        "_dropping",
+        "_given",
+        "_grid",
+        "_newest",
+        "_pieces",
+        "_second",
+        "_second_value",
+        "_to_drop",
+        "moment",
+    )
 
-    def __init__(self, mark: Bookmark | None = None) -> None:
+    def __init__(self, mark: Bookmark | None = None, grid: Grid = Grid()) -> None:  # noqa: B008 - immutable
         mark = mark or Bookmark("", 0, 0.0, "")
+        self._grid = grid
+        self.moment = mark.moment  # of the last line that was told
+        self._pieces = 0  # that followed it
         self._second = mark.second  # the newest second, as text with its offset
         parsed = _parse(mark.second)
         self._second_value = 0.0 if parsed is None else parsed[1][0]
@@ -45,30 +76,29 @@ class LogPosition:
         self._newest: tuple[float, str] = (mark.newest_seconds, mark.newest_fraction)
         self._to_drop = 0
         self._dropping = False
-        self.continues = False  # whether what was taken last is the next piece of a line
 
-    def is_new(self, line: bytes) -> bool:
-        """Whether a stamped line is newer than all that was given out."""
-        at = _parse(line.partition(b" ")[0].decode("ascii", "replace"))
-        return at is not None and at[1] > self._newest
+    def take_newer(self, line: bytes) -> Line | None:
+        """Return a stamped line of any stream; ``None`` when it is no newer than what :meth:`take` gave."""
+        stamp, _, text = line.partition(b" ")
+        at = _parse(stamp.decode("ascii", "replace"))
+        return None if at is None or at[1] <= self._newest else self._line(text, at[1])
 
     def mark(self) -> Bookmark | None:
         """Return where the log stops now; ``None``: nothing was given out yet."""
-        return Bookmark(self._second, self._given, *self._newest) if self._second else None
+        return Bookmark(self._second, self._given, *self._newest, self.moment) if self._second else None
 
     def query(self) -> dict[str, str]:
         """Return the parameters of the next stream, and be ready to drop what it repeats."""
         self._to_drop = self._given
         return {"timestamps": "true"} | ({"sinceTime": self._second} if self._second else {})
 
-    def take(self, line: bytes) -> bytes | None:
-        """Return the text of a stamped line; ``None`` when it was given out before."""
+    def take(self, line: bytes) -> Line | None:
+        """Return a stamped line; ``None`` when it was given out before."""
         stamp, _, text = line.partition(b" ")
         at = _parse(stamp.decode("ascii", "replace"))
-        self.continues = at is None
         if at is None:
             # No stamp: the next piece of a line that was too long, which goes the way of its first.
-            return None if self._dropping else line
+            return None if self._dropping else self._piece(line)
         second, value = at
         if self._to_drop:
             self._dropping = value <= self._newest
@@ -81,7 +111,18 @@ class LogPosition:
         elif value[0] == self._second_value:
             self._given += 1
         self._newest = max(self._newest, value)
-        return text
+        return self._line(text, value)
+
+    def _line(self, text: bytes, at: tuple[float, str]) -> Line:
+        stamped = int(at[0]) * 1_000_000 + int(at[1][:6])
+        self.moment = self._grid.after(stamped, self.moment)
+        self._pieces = 0
+        return Line(text, self.moment)
+
+    def _piece(self, text: bytes) -> Line:
+        # Right after its first, so that the moments of later lines do not hang on how it was cut.
+        self._pieces += 1
+        return Line(text, self.moment + self._pieces, continues=True)
 
 
 def _parse(stamp: str) -> tuple[str, tuple[float, str]] | None:

@@ -47,12 +47,12 @@ class _Sink(Generic[T]):
 def of_namespace(store: ClusterStore, uplink: Uplink, namespace: str) -> tuple[Stream[Any], ...]:
     """Return the streams of our Jobs and pods in a namespace: no right beyond it is needed."""
     jobs: _Sink[Job] = _Sink(
-        lambda items, unreadable: store.jobs_listed(namespace, map(slim_job, items), unreadable),
-        lambda kind, job: store.job_changed(namespace, kind, slim_job(job)),
+        lambda items, unreadable: store.jobs_listed(namespace, items, unreadable),
+        lambda kind, job: store.job_changed(namespace, kind, job),
     )
     pods: _Sink[Pod] = _Sink(
-        lambda items, unreadable: store.pods_listed(namespace, map(slim_pod, items), unreadable),
-        lambda kind, pod: store.pod_changed(kind, slim_pod(pod)),
+        lambda items, unreadable: store.pods_listed(namespace, items, unreadable),
+        store.pod_changed,
     )
     name = quote(namespace)
     return (
@@ -62,23 +62,28 @@ def of_namespace(store: ClusterStore, uplink: Uplink, namespace: str) -> tuple[S
             Job,
             jobs,
             uplink,
+            slim_job,
             _OURS,
         ),
-        Stream(f"pods in namespace {namespace}", f"/api/v1/namespaces/{name}/pods", Pod, pods, uplink, _OURS),
+        Stream(
+            f"pods in namespace {namespace}",
+            f"/api/v1/namespaces/{name}/pods",
+            Pod,
+            pods,
+            uplink,
+            slim_pod,
+            _OURS,
+        ),
     )
 
 
 def of_cluster(store: ClusterStore, uplink: Uplink) -> tuple[Stream[Any], ...]:
     """Return the streams of nodes and of their Leases."""
-    nodes: _Sink[Node] = _Sink(
-        lambda items, unreadable: store.nodes_listed(map(slim_node, items), unreadable),
-        lambda kind, node: store.node_changed(kind, slim_node(node)),
-        unreadable=store.node_unreadable,
-    )
+    nodes: _Sink[Node] = _Sink(store.nodes_listed, store.node_changed, unreadable=store.node_unreadable)
     leases = _Sink(
         store.leases_listed, store.lease_changed, opened=store.leases_opened, broken=store.leases.deaf
     )
     return (
-        Stream("nodes", "/api/v1/nodes", Node, nodes, uplink),
+        Stream("nodes", "/api/v1/nodes", Node, nodes, uplink, slim_node),
         Stream("node leases", LEASES_PATH, Lease, leases, uplink, watch_seconds=_LEASE_WATCH_SECONDS),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from airflow_gpu_placement.engine.ranks import COMPLETION_INDEX, CONTROLLER_UID_
 from airflow_gpu_placement.model.kube import (
     Condition,
     Container,
+    ContainerStatus,
     Job,
     Node,
     NodeSpec,
@@ -21,8 +23,16 @@ from airflow_gpu_placement.model.kube import (
     Resources,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
 _ARCHITECTURE_LABEL = "kubernetes.io/arch"
 _POD_LABELS = (CONTROLLER_UID_LABEL, COMPLETION_INDEX)
+_SCHEDULED = "PodScheduled"
+_POD_CONDITIONS = (_SCHEDULED, "DisruptionTarget")
+_NONE: dict[str, Any] = {}  # one for all: a struct makes an empty dictionary for each field that is not set
+
+T = TypeVar("T", bound="Hashable")
 
 
 def slim_pod(pod: Pod) -> Pod:
@@ -35,16 +45,24 @@ def slim_pod(pod: Pod) -> Pod:
             node_name=sys.intern(spec.node_name),
             containers=tuple(map(_container, spec.containers)),
             init_containers=tuple(map(_container, spec.init_containers)),
+            overhead=_NONE,
+            node_selector=_NONE,
         ),
         status=msgspec.structs.replace(
-            pod.status, conditions=tuple(map(_shared_condition, pod.status.conditions))
+            pod.status,
+            phase=sys.intern(pod.status.phase),
+            conditions=tuple(
+                _pod_condition(one) for one in pod.status.conditions if one.type in _POD_CONDITIONS
+            ),
+            container_statuses=tuple(map(_container_status, pod.status.container_statuses)),
+            init_container_statuses=tuple(map(_container_status, pod.status.init_container_statuses)),
         ),
     )
 
 
 def slim_job(job: Job) -> Job:
     """Return a Job without its labels and annotations."""
-    return msgspec.structs.replace(job, metadata=_identity(job.metadata))
+    return Job(metadata=_identity(job.metadata), spec=_shared(job.spec), status=_shared(job.status))
 
 
 def slim_node(node: Node) -> Node:
@@ -65,12 +83,16 @@ def _identity(
     return ObjectMeta(
         name=sys.intern(metadata.name),
         namespace=sys.intern(metadata.namespace),
-        uid=metadata.uid,
-        labels={key: metadata.labels[key] for key in labels if key in metadata.labels},
-        annotations={key: metadata.annotations[key] for key in annotations if key in metadata.annotations},
+        uid=sys.intern(metadata.uid),
+        labels=_only(labels, metadata.labels),
+        annotations=_only(annotations, metadata.annotations),
         creation_timestamp=metadata.creation_timestamp,
         deletion_timestamp=metadata.deletion_timestamp,
     )
+
+
+def _only(keys: tuple[str, ...], texts: dict[str, str]) -> dict[str, str]:
+    return {key: sys.intern(texts[key]) for key in keys if key in texts} or _NONE
 
 
 def _container(container: Container) -> Container:
@@ -90,6 +112,23 @@ def _condition(type_: str, status: str) -> Condition:
     return Condition(type=type_, status=status)
 
 
-@functools.lru_cache(maxsize=4096)
-def _shared_condition(condition: Condition) -> Condition:
-    return condition
+def _pod_condition(condition: Condition) -> Condition:
+    if condition.type == _SCHEDULED:
+        condition = msgspec.structs.replace(condition, last_transition_time=None)
+    return _shared(condition)
+
+
+def _container_status(status: ContainerStatus) -> ContainerStatus:
+    return msgspec.structs.replace(
+        status, name=sys.intern(status.name), last_state=_shared(status.last_state)
+    )
+
+
+def _shared(value: T) -> T:
+    """Return the same object for equal ones."""
+    return _first_equal(value)  # type: ignore[return-value]  # a cache does not keep the type
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_equal(value: Hashable) -> Hashable:
+    return value

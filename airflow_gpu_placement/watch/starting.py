@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -70,10 +69,7 @@ class Starting:
 
     async def changed(self, subscription: Subscription) -> None:
         """Wait until the job may have changed, or until time alone may say something about its start."""
-        seconds = min(self._due_seconds(), default=None)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await subscription.changed()
+        await subscription.changed(within_seconds=min(self._due_seconds(), default=None))
 
     async def measured(self, observation: Observation) -> Observation:
         """Add what is known of the start to an observation; nothing once every pod has started."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.pod_evidence import failed
 from airflow_gpu_placement.engine.ranks import job_uid_of
 from airflow_gpu_placement.model.kube import Job, Node, ObjectMeta, Pod
 from airflow_gpu_placement.model.outcome import Observation
@@ -234,12 +235,5 @@ class ClusterStore:
     def _look_at_pods(self, tracked: Followed) -> None:
         pods = (*tracked.vanished.values(), *self._pods.get(tracked.ref.uid, {}).values())
         self._followers.place(tracked, {pod.spec.node_name for pod in pods} - {""})
-        if tracked.failing_since is None and any(map(_has_failed, pods)):
+        if tracked.failing_since is None and any(map(failed, pods)):
             tracked.failing_since = self._now()
-
-
-def _has_failed(pod: Pod) -> bool:
-    return pod.status.phase == "Failed" or any(
-        one.state.terminated is not None and one.state.terminated.exit_code != 0
-        for one in pod.status.container_statuses
-    )

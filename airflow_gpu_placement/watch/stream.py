@@ -16,7 +16,7 @@ from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.kube import ObjectMeta, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from airflow_gpu_placement.clusters.client import ClusterClient, WatchEvent
 
@@ -27,7 +27,8 @@ _LONGEST_PAUSE_SECONDS = 10.0
 _LONGEST_ASKED_PAUSE_SECONDS = 60.0
 _SHORTEST_WATCH_SECONDS = 1.0
 _LIST_AFTER_FAILURES = 6
-_DECODED_AT_ONCE = 200
+_PAGE_OBJECTS = 100
+"""Little is kept of a page, which has a megabyte, but a process does not give back what it once needed."""
 # Answers that say that the cluster is there. A refusal does not: our remote jobs are out of sight then.
 _ALIVE = frozenset({410, 429})
 # Short watches that the server ends in good order are how a dead connection is told from a quiet cluster: no
@@ -95,6 +96,7 @@ class Stream(Generic[ObjectT]):
     again. An object of an unexpected shape is told as a trouble and hides no other.
 
     :param what: for texts, such as ``pods in namespace default``.
+    :param slim: makes of an object what the sink is given, so that a long list is never held whole.
     :param selector: query parameters of both list and watch.
     :param watch_seconds: longest time of one watch; a dead connection is noticed a little later.
     """
@@ -106,6 +108,7 @@ class Stream(Generic[ObjectT]):
         item_type: type[ObjectT],
         sink: Sink[ObjectT],
         uplink: Uplink,
+        slim: Callable[[ObjectT], ObjectT] = lambda item: item,
         selector: dict[str, str] | None = None,
         watch_seconds: int = _WATCH_SECONDS,
     ) -> None:
@@ -117,6 +120,7 @@ class Stream(Generic[ObjectT]):
         self._decoder = msgspec.json.Decoder(item_type)
         self._sink = sink
         self._uplink = uplink
+        self._slim = slim
         self._selector = selector or {}
         self._watch_seconds = watch_seconds
         self._version = ""
@@ -149,10 +153,7 @@ class Stream(Generic[ObjectT]):
 
     async def _once(self, client: ClusterClient) -> None:
         if not self._version:
-            raw, version = await client.list_all(self._path, msgspec.Raw, self._selector)
-            self._uplink.answered()
-            await self._listed(raw)
-            self._version = version
+            self._version = await self._list(client)
         query = self._selector | {
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
@@ -166,19 +167,24 @@ class Stream(Generic[ObjectT]):
                 self._received(event)
         self._uplink.answered()
 
-    async def _listed(self, raw: Sequence[msgspec.Raw]) -> None:
+    async def _list(self, client: ClusterClient) -> str:
+        """Hand the sink everything that there is, and return the version to watch from."""
         items: list[ObjectT] = []
         unreadable: list[ObjectMeta] = []
-        for start in range(0, len(raw), _DECODED_AT_ONCE):
+        version = ""
+        async for page in client.pages(self._path, msgspec.Raw, self._selector, limit=_PAGE_OBJECTS):
+            self._uplink.answered()
+            version = page.metadata.resource_version
             async with a_turn():
-                for one in raw[start : start + _DECODED_AT_ONCE]:
+                for one in page.items:
                     try:
-                        items.append(self._decoder.decode(one))
+                        items.append(self._slim(self._decoder.decode(one)))
                     except msgspec.MsgspecError as error:
                         unreadable.append(self._cannot_read(one, error))
         for name in self._unreadable - {one.name for one in unreadable}:
             self._can_read(name)
         self._sink.listed(items, unreadable)
+        return version
 
     def _received(self, event: WatchEvent) -> None:
         if event.type == "BOOKMARK":
@@ -196,7 +202,7 @@ class Stream(Generic[ObjectT]):
         self._version = item.metadata.resource_version
         if self._unreadable:
             self._can_read(item.metadata.name)
-        self._sink.changed(event.type, item)
+        self._sink.changed(event.type, self._slim(item))
 
     def _cannot_read(self, raw: msgspec.Raw, error: msgspec.MsgspecError) -> ObjectMeta:
         """Tell the trouble and return what the object is; one without even a name ends the stream."""

@@ -47,6 +47,11 @@ def opener(cluster: Cluster, user: str = "admin") -> OpenCluster:
     return open_cluster
 
 
+def texts(log: list[str]) -> Callable[[datetime, str], None]:
+    """Return what takes the lines of a remote log and keeps their texts."""
+    return lambda _, line: log.append(line)
+
+
 def remove_node(node: Node) -> None:
     """Switch a node off for good and let go of its pods, which would hold up their namespace."""
     api = node.cluster.api

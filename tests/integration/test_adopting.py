@@ -11,7 +11,7 @@ from airflow_gpu_placement.launch.job import create, jobs_path
 from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
 from airflow_gpu_placement.model.outcome import OutcomeKind
 from airflow_gpu_placement.operators.adopting import unreported_success
-from airflow_gpu_placement.operators.settling import result_of
+from airflow_gpu_placement.operators.returning import result_of
 from tests.integration.cluster_support import opener, pool_of, spec_of
 
 if TYPE_CHECKING:
@@ -19,20 +19,30 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.lab, pytest.mark.asyncio]
 
+_ENDED = frozenset({"Complete", "Failed"})
 TRAINED = 'echo "{\\"accuracy\\": 0.9}" > "$GPU_PLACEMENT_RESULT_PATH"'
 
 
-async def launch(cluster: Cluster, namespace: str, script: str) -> AttemptRecord:
+async def launch(cluster: Cluster, namespace: str, script: str, **changes: Any) -> AttemptRecord:
     """Create a job, wait until it has ended, and return what the operator remembers of its creation."""
-    spec = spec_of(pool_of(cluster, namespace), script)
-    async with await opener(cluster)("", None) as client:
-        created = await create(client, spec, expected_uid=cluster.uid)
+    known = await create_job(cluster, namespace, script, **changes)
     cluster.api.wait(
-        jobs_path(namespace, spec.attempt.job_name),
-        lambda job: job and job["status"].get("conditions"),
+        jobs_path(namespace, known.job_name),
+        lambda job: job and _ENDED & {one["type"] for one in job["status"].get("conditions", ())},
         60,
         "the job has ended",
     )
+    return known
+
+
+async def create_job(cluster: Cluster, namespace: str, script: str, **changes: Any) -> AttemptRecord:
+    """Create a job and return what the operator remembers of it.
+
+    :param changes: of the :class:`LaunchSpec`.
+    """
+    spec = spec_of(pool_of(cluster, namespace), script, **changes)
+    async with await opener(cluster)("", None) as client:
+        created = await create(client, spec, expected_uid=cluster.uid)
     return AttemptRecord(
         attempt_id=spec.attempt.attempt_id,
         try_number=1,
@@ -47,15 +57,12 @@ async def launch(cluster: Cluster, namespace: str, script: str) -> AttemptRecord
     )
 
 
-async def look(
-    cluster: Cluster, known: AttemptRecord, *, first_try: int = 1, try_number: int = 2, clears: int = 0
-) -> Any:
+async def look(cluster: Cluster, known: AttemptRecord, *, try_number: int = 2, max_tries: int = 0) -> Any:
     """Return the result that the next try finds, ``None`` for none."""
     found = await unreported_success(
         TaskRecord(attempts=(known,)),
-        first_try=first_try,
         try_number=try_number,
-        clear_number=clears,
+        max_tries=max_tries,
         open_cluster=opener(cluster),
     )
     return None if found is None else result_of(found.outcome)
@@ -74,8 +81,7 @@ async def test_who_wants_the_work_done_again_gets_it(cluster: Cluster, namespace
     """After a clear, after the deletion of the task instance, and after an end that was settled otherwise."""
     known = await launch(cluster, namespace, TRAINED)
     lost = msgspec.structs.replace(known, phase=AttemptPhase.ENDED, outcome=OutcomeKind.INFRASTRUCTURE)
-    assert await look(cluster, known, clears=1) is None
-    assert await look(cluster, known, first_try=2) is None
+    assert await look(cluster, known, max_tries=1) is None
     assert await look(cluster, known, try_number=1) is None
     assert await look(cluster, lost) is None
 

@@ -15,10 +15,11 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow_gpu_placement.exceptions import TrainingFailed
 from airflow_gpu_placement.hooks.clusters import ClusterAccess
 from airflow_gpu_placement.launch.manifest import manifest
-from airflow_gpu_placement.model.attempt import MARKER_KEY, AttemptRecord
+from airflow_gpu_placement.model.attempt import MARKER_KEY, RESUMED_KEY, AttemptRecord
 from airflow_gpu_placement.operators import cancelling as module
 from airflow_gpu_placement.operators.cancelling import Cancelling
 from airflow_gpu_placement.operators.marking import hand_over
+from airflow_gpu_placement.triggers.log_bookmarks import HOLDERS_KEY, POSITIONS_KEY
 from tests.integration.cluster_support import pool_of, spec_of
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def test_a_task_that_was_ended_just_now_is_not_handed_over(
         hand_over(cast("Context", {"ti": ti}), launch.known)
     assert launch.exists() is left
     assert asked == [{"dag_id": "d", "task_ids": ["t"], "run_ids": ["r"], "map_index": 3}]
-    assert pushed == {MARKER_KEY: {"attempt_id": "i"}}
+    assert pushed == {MARKER_KEY: {"attempt_id": "i"}, RESUMED_KEY: "", HOLDERS_KEY: [], POSITIONS_KEY: {}}
 
 
 def test_a_task_that_launches_nothing_yet_is_left_at_once(cluster: Cluster, namespace: str) -> None:

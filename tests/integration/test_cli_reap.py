@@ -39,11 +39,15 @@ class Airflow(AirflowHome):
         )
         self.cluster, self.namespace = cluster, namespace
         self.jobs_path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-        self.catalog = write_catalog(
-            home / "c.yaml",
+        healthy = (
             pool_entry("h100", namespace=namespace, cluster_uid=cluster.uid),
             pool_entry("h100-too", namespace=namespace),
             pool_entry("h100-again", kubernetes_conn_id="again", namespace=namespace),
+        )
+        self.healthy = write_catalog(home / "healthy.yaml", *healthy)
+        self.catalog = write_catalog(
+            home / "c.yaml",
+            *healthy,
             pool_entry("mixed-up", namespace=namespace, cluster_uid=str(uuid.uuid4())),
             pool_entry("dark", kubernetes_conn_id="dark", namespace=namespace),
         )
@@ -115,22 +119,27 @@ class Airflow(AirflowHome):
         self.cluster.api.post(self.jobs_path, body)
         return attempt.job_name
 
-    def reap(self, *flags: str, code: int, installation: str = "") -> dict[str, dict[str, Any]]:
+    def reap(
+        self, *flags: str, code: int, dark: bool = False, installation: str = ""
+    ) -> dict[str, dict[str, Any]]:
         """Run the command and return its rows by the name of the job, each of which has one row.
 
-        Of the four connections with their clusters, two cannot be read, and it says so each time.
+        :param dark: with two places more that cannot be read; it has to say so.
         """
+        catalog = self.catalog if dark else self.healthy
         ran = self.shell_argv(
-            ["airflow", "gpu-placement", "reap", "--catalog", str(self.catalog), "-o", "json", *flags],
+            ["airflow", "gpu-placement", "reap", "--catalog", str(catalog), "-o", "json", *flags],
             AIRFLOW__GPU_PLACEMENT__INSTALLATION=installation,
             AIRFLOW__GPU_PLACEMENT__FENCE_TIMEOUT_SECONDS="60",
         )
         assert ran.returncode == code, (ran.stdout, ran.stderr)
         rows = json.loads(ran.stdout)
         unread = {row["connection"]: row["result"] for row in rows if row["verdict"] == "not read"}
-        assert unread.keys() == {"dark", "gpu"}
-        assert "127.0.0.1:9" in unread["dark"]
-        assert f"leads to cluster {self.cluster.uid}" in unread["gpu"]
+        assert unread.keys() == ({"dark", "gpu"} if dark else set())
+        for conn_id, why in unread.items():
+            assert {"dark": "127.0.0.1:9", "gpu": f"leads to cluster {self.cluster.uid}"}[conn_id] in why
+            told = f"connection {conn_id!r}, namespace {self.namespace!r} was not read: {why}"
+            assert " ".join(told.split()) in ran.stderr
         found = {row["job"]: row for row in rows if row["verdict"] != "not read"}
         assert len(found) + len(unread) == len(rows)
         return found
@@ -193,10 +202,12 @@ def test_what_nobody_waits_for_goes_and_nothing_else(airflow: Airflow) -> None:
     assert judged(told) == launched
     assert airflow.left() == launched.keys()
 
-    reaped = airflow.reap("--min-age-minutes", "0", "--delete", code=0)
+    reaped = airflow.reap("--min-age-minutes", "0", "--delete", code=3, dark=True)
     assert airflow.left() == launched.keys() - doomed
     assert {reaped[name]["result"] for name in doomed} == {"withdrawn, end confirmed"}
     assert ("keep", "alive") not in judged(reaped).values()
+    airflow.reap("--min-age-minutes", "0", "--delete", code=0)
+    airflow.reap("--min-age-minutes", "0", code=3, dark=True)
 
 
 def test_a_name_tells_installations_apart(airflow: Airflow) -> None:

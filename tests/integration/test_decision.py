@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -78,8 +79,8 @@ class World:
         self.path = folder / "catalog.yaml"
         self.document = yaml.safe_load(yaml.safe_dump(DOCUMENT))
 
-    async def decide(self) -> Decision:
-        """Decide the request now, as a task does."""
+    async def decide(self, **pod_resources: str) -> Decision:
+        """Decide the request now, as a task does; its pods may ask for CPU too."""
         self.path.write_text(yaml.safe_dump(self.document))
         catalog = load(self.path)
         resolved = resolve(
@@ -89,7 +90,7 @@ class World:
             resolved.request,
             catalog,
             History(),
-            resolved.setting,
+            msgspec.structs.replace(resolved.setting, pod_resources=pod_resources),
             subject="llm.train",
             open_cluster=self._open,
             deadline_seconds=5,
@@ -112,12 +113,12 @@ def codes(decision: Decision, pool: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def job_on(lab: Lab, cluster: str, gpus: int) -> Iterator[None]:
-    """Let somebody else's pod hold GPUs for a while."""
+def job_on(lab: Lab, cluster: str, gpus: int = 0, cpu: str = "0") -> Iterator[None]:
+    """Let somebody else's pod hold GPUs or CPU for a while."""
     api = lab.cluster(cluster).api
     path = "/api/v1/namespaces/default/pods"
     tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
-    limits = {"nvidia.com/gpu": str(gpus)}
+    limits = {"nvidia.com/gpu": str(gpus), "cpu": cpu}
     container = {"name": "c", "image": "i", "command": ["sleep", "600"], "resources": {"limits": limits}}
     api.post(
         path,
@@ -164,6 +165,19 @@ async def test_gpus_taken_by_another_job_are_not_free(world: World) -> None:
         decision = await world.decide()
 
     assert (decision.chosen, codes(decision, "east")) == ("west", ["InsufficientFreeGpus"])
+
+
+async def test_gpus_without_the_cpu_that_the_job_needs_are_not_free(world: World) -> None:
+    """Another job holds half of a node's CPU and none of its GPUs: only who asks for CPU minds."""
+    east = world.lab.cluster("east").api.get("/api/v1/nodes/e1")
+    half = int(east["status"]["allocatable"]["cpu"]) // 2
+    assert (await world.decide(cpu=str(half + 1))).chosen == "east"
+    with job_on(world.lab, "east", cpu=str(half)):
+        minds = await world.decide(cpu=str(half + 1))
+        does_not = await world.decide(cpu=str(half))
+
+    assert (minds.chosen, codes(minds, "east")) == ("west", ["NodeResourcesTaken"])
+    assert does_not.chosen == "east"
 
 
 async def test_a_higher_price_moves_the_job(world: World) -> None:

@@ -22,7 +22,7 @@ from airflow_gpu_placement.signals.collect import collect
 from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
 from airflow_gpu_placement.watch.followed import JobRef
-from tests.integration.cluster_support import opener, pool_of, spec_of, utc_now
+from tests.integration.cluster_support import opener, pool_of, spec_of, texts, utc_now
 from tests.integration.rights import granted
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def test_the_whole_cycle_needs_few_rights(cluster: Cluster, namespace: str
             created = await create(client, spec, expected_uid=cluster.uid)
             ref = JobRef(namespace, spec.attempt.job_name, created.uid)
             async with shared_watch(ClusterKey("visitor"), open_cluster) as watch:
-                following = follow(watch, ref, LossPolicy(), report=phases.append, report_log=log.append)
+                following = follow(watch, ref, LossPolicy(), report=phases.append, report_log=texts(log))
                 outcome = await asyncio.wait_for(following, 60)
             assert outcome.kind is OutcomeKind.SUCCEEDED, phases
             assert sorted(log) == ["[rank 0] hello", "[rank 1] hello"]

@@ -11,7 +11,7 @@ from airflow_gpu_placement.launch.find import find
 from airflow_gpu_placement.launch.job import create
 from airflow_gpu_placement.launch.withdraw import withdraw
 from airflow_gpu_placement.model.outcome import EndGrade
-from tests.integration.cluster_support import opener, pool_of, spec_of
+from tests.integration.cluster_support import opener, pool_of, spec_of, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +100,17 @@ async def test_of_what_never_was_nothing_runs(cluster: Cluster, namespace: str) 
     assert await take_away(cluster, spec, None, seconds=5) is EndGrade.CONFIRMED
     uid = "00000000-0000-0000-0000-000000000000"
     assert await take_away(cluster, spec, uid, seconds=5) is EndGrade.UNKNOWN
+
+
+async def test_a_deletion_is_asked_for_although_nobody_waits_for_the_end(
+    cluster: Cluster, namespace: str
+) -> None:
+    """The time is for the proof; without any, nothing is proven, of a pod without a node neither."""
+    bound, unbound = (spec_of(pool_of(cluster, namespace), RUNNING, gpus_per_node=n) for n in (1, 500))
+    for spec, phase in ((bound, "Running"), (unbound, "Pending")):
+        uid = await launched(cluster, spec, phase)
+        assert await take_away(cluster, spec, uid, seconds=0) is EndGrade.UNKNOWN
+        await until(lambda: left(cluster, namespace) == 0, seconds=40, what="the job and its pod are gone")
 
 
 async def test_another_job_of_the_same_name_is_left_alone(cluster: Cluster, namespace: str) -> None:

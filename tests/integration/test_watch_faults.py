@@ -15,7 +15,7 @@ from airflow_gpu_placement.model.outcome import LossPolicy, OutcomeKind
 from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
 from airflow_gpu_placement.watch.followed import JobRef
-from tests.integration.cluster_support import CountingProxy, opener, pool_of, spec_of, until
+from tests.integration.cluster_support import CountingProxy, opener, pool_of, spec_of, texts, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -69,7 +69,7 @@ async def following(
     log: list[str] = []
     async with shared_watch(ClusterKey(node.name), open_cluster or opener(cluster)) as watch:
         task = asyncio.create_task(
-            follow(watch, ref, POLICY, report=phases.append, report_log=log.append), name="follow"
+            follow(watch, ref, POLICY, report=phases.append, report_log=texts(log)), name="follow"
         )
         try:
             yield Followed(task, phases, log, lines)

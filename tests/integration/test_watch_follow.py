@@ -23,6 +23,7 @@ from tests.integration.cluster_support import (
     opener,
     pool_of,
     spec_of,
+    texts,
     until,
 )
 
@@ -59,7 +60,7 @@ async def run(cluster: Cluster, spec: LaunchSpec, told: Told, policy: LossPolicy
     ref = await launch(cluster, spec)
     async with shared_watch(ClusterKey(cluster.name), opener(cluster)) as watch:
         return await follow(
-            watch, ref, policy or LossPolicy(), report=told.phases.append, report_log=told.log.append
+            watch, ref, policy or LossPolicy(), report=told.phases.append, report_log=texts(told.log)
         )
 
 
@@ -157,7 +158,7 @@ async def test_a_missing_right_is_told(cluster: Cluster, namespace: str) -> None
     told = Told()
     async with shared_watch(ClusterKey("visitor"), opener(cluster, "visitor")) as watch:
         following = asyncio.create_task(
-            follow(watch, ref, LossPolicy(), report=told.phases.append, report_log=told.log.append)
+            follow(watch, ref, LossPolicy(), report=told.phases.append, report_log=texts(told.log))
         )
         await until(lambda: bool(told.phases), seconds=10, what="the trouble is told")
         await asyncio.sleep(1)
@@ -206,7 +207,7 @@ async def test_nothing_is_known_of_a_job_that_is_gone_before_anybody_looks(
     ref = JobRef(namespace, "gp-never", "00000000-0000-0000-0000-000000000000")
     async with shared_watch(ClusterKey(cluster.name), opener(cluster)) as watch:
         outcome = await asyncio.wait_for(
-            follow(watch, ref, LossPolicy(), report=told.phases.append, report_log=told.log.append), 20
+            follow(watch, ref, LossPolicy(), report=told.phases.append, report_log=texts(told.log)), 20
         )
     assert (outcome.kind, outcome.final) == (OutcomeKind.UNKNOWN, True)
 
@@ -226,7 +227,7 @@ async def test_twenty_followers_share_one_set_of_streams(cluster: Cluster, names
         async with shared_watch(ClusterKey("proxied"), open_through_proxy) as watch:
             told = Told()
             outcome = await follow(
-                watch, ref, LossPolicy(), report=told.phases.append, report_log=told.log.append, logs=False
+                watch, ref, LossPolicy(), report=told.phases.append, report_log=texts(told.log), logs=False
             )
             opens.update(watch.opens())
             return outcome
@@ -254,7 +255,7 @@ async def test_streams_that_are_cut_come_back(cluster: Cluster, namespace: str) 
     told = Told()
     async with proxy.running(), shared_watch(ClusterKey("cut"), open_through_proxy) as watch:
         following = asyncio.create_task(
-            follow(watch, ref, LossPolicy(), report=told.phases.append, report_log=told.log.append)
+            follow(watch, ref, LossPolicy(), report=told.phases.append, report_log=texts(told.log))
         )
         for _ in range(4):
             await asyncio.sleep(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
 from airflow_gpu_placement.watch.followed import JobRef
 from airflow_gpu_placement.watch.position import Bookmark
-from tests.integration.cluster_support import opener, pool_of, spec_of, until
+from tests.integration.cluster_support import opener, pool_of, spec_of, texts, until
 from tests.integration.scripted_api import NAMESPACE, ScriptedApi, refusal
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ async def follow_scripted(api: ScriptedApi, number: int, log: list[str], phases:
     """Follow one of the jobs."""
     ref = JobRef(NAMESPACE, f"gp-{number}", f"job-{number}")
     async with shared_watch(ClusterKey("scripted"), api.open_cluster) as watch:
-        return await follow(watch, ref, LossPolicy(), report=phases.append, report_log=log.append)
+        return await follow(watch, ref, LossPolicy(), report=phases.append, report_log=texts(log))
 
 
 async def test_a_hundred_logs_are_read_over_few_connections() -> None:
@@ -166,7 +167,7 @@ async def launch(cluster: Cluster, namespace: str, script: str) -> JobRef:
 
 
 async def watch_job(
-    cluster: Cluster, ref: JobRef, report_log: Callable[[str], None], shelf: Shelf | None = None
+    cluster: Cluster, ref: JobRef, report_log: Callable[[datetime, str], None], shelf: Shelf | None = None
 ) -> Outcome:
     """Follow a job as one triggerer does."""
     async with shared_watch(ClusterKey(ref.name), opener(cluster)) as watch:
@@ -177,28 +178,38 @@ async def watch_job(
 
 @pytest.mark.lab
 async def test_a_new_watcher_goes_on_with_the_log(cluster: Cluster, namespace: str) -> None:
-    """One that was cancelled leaves no gap and no repeat; one that was killed repeats its last moments."""
+    """One that was cancelled leaves no gap and no repeat; one that was killed repeats its last moments.
+
+    What is repeated has the same moment, by which Airflow drops it.
+    """
     ref = await launch(cluster, namespace, "for i in $(seq 120); do echo line $i; sleep 0.1; done")
+    began = datetime.now(UTC)
     shelf = Shelf()
-    logs: list[list[str]] = []
+    files: list[list[tuple[datetime, str]]] = []
+
+    def new_file() -> Callable[[datetime, str], None]:
+        file: list[tuple[datetime, str]] = []
+        files.append(file)
+        return lambda moment, line: file.append((moment, line))
+
     for killed in (False, False, True):
-        log: list[str] = []
-        logs.append(log)
-        watching = asyncio.create_task(watch_job(cluster, ref, log.append, shelf))
-        await until(lambda log=log: len(log) >= 25, seconds=60, what="25 lines")  # type: ignore[misc]  # bound now
+        watching = asyncio.create_task(watch_job(cluster, ref, new_file(), shelf))
+        await until(lambda: len(files[-1]) >= 25, seconds=60, what="25 lines")
         shelf.saves = not killed
         watching.cancel()
         await asyncio.wait([watching])
     shelf.saves = True
-    logs.append([])
-    outcome = await asyncio.wait_for(watch_job(cluster, ref, logs[-1].append, shelf), 60)
+    outcome = await asyncio.wait_for(watch_job(cluster, ref, new_file(), shelf), 60)
     assert outcome.kind is OutcomeKind.SUCCEEDED
     everything = [f"line {i}" for i in range(1, 121)]
+    logs = [[line for _, line in file] for file in files]
     assert logs[0] + logs[1] + logs[2] == everything[: sum(map(len, logs[:3]))]
-    assert logs[3][-1] == everything[-1]
     assert logs[3] == everything[-len(logs[3]) :]
     repeated = sum(map(len, logs)) - len(everything)
     assert 0 < repeated <= 40
+    told = sorted({entry for file in files for entry in file})
+    assert [line for _, line in told] == everything
+    assert began <= told[0][0] < told[-1][0] <= datetime.now(UTC)
 
 
 @pytest.mark.lab
@@ -206,7 +217,7 @@ async def test_a_flood_is_cut_short_and_its_end_is_shown(cluster: Cluster, names
     """Two million lines: a bounded part of them is given out, then the last ones, which say what happened."""
     ref = await launch(cluster, namespace, "seq 2000000; echo ValueError: the end >&2; exit 3")
     log: list[str] = []
-    outcome = await asyncio.wait_for(watch_job(cluster, ref, log.append), 90)
+    outcome = await asyncio.wait_for(watch_job(cluster, ref, texts(log)), 90)
     assert outcome.kind is OutcomeKind.APPLICATION
     assert outcome.message.endswith("ValueError: the end")
     assert log[-1] == "ValueError: the end"
@@ -227,7 +238,7 @@ async def test_long_lines_and_progress_bars_are_shown_as_far_as_anybody_reads(
     )
     log: list[str] = []
     outcome = await asyncio.wait_for(
-        watch_job(cluster, await launch(cluster, namespace, script), log.append), 60
+        watch_job(cluster, await launch(cluster, namespace, script), texts(log)), 60
     )
     assert outcome.kind is OutcomeKind.SUCCEEDED
     assert log[0].startswith("xxxx")
@@ -251,7 +262,7 @@ async def test_the_last_lines_seen_of_a_lost_pod_are_in_the_message(
     async with shared_watch(ClusterKey(cluster.name), opener(cluster)) as watch:
         policy = LossPolicy(node_grace_seconds=8)
         following = asyncio.create_task(
-            follow(watch, ref, policy, report=lambda _: None, report_log=log.append)
+            follow(watch, ref, policy, report=lambda _: None, report_log=texts(log))
         )
         await until(lambda: len(log) == 9, seconds=60, what="the program has spoken")
         await asyncio.to_thread(node.power_off)

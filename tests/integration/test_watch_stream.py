@@ -113,6 +113,24 @@ async def test_a_list_that_expires_between_two_pages_is_begun_again() -> None:
         assert [query.get("continue") for query in api.asked("list pods")] == [None, "more", None]
 
 
+async def test_a_list_is_read_page_by_page() -> None:
+    """Small pages, and what is on all of them is there."""
+    api = ScriptedApi()
+
+    async def first_page(_: web.Request) -> web.StreamResponse:
+        return web.json_response(
+            {"metadata": {"resourceVersion": "1", "continue": "more"}, "items": [pod("one")]}
+        )
+
+    api.script["list pods"].append(first_page)
+    api.items["pods"] = [pod("other")]
+    async with watching(api) as watch:
+        await until(lambda: len(phases(watch)) == 2, seconds=PATIENCE_SECONDS, what="the list is read")
+        assert phases(watch) == {"one": "Running", "other": "Running"}
+        asked = [(query.get("limit"), query.get("continue")) for query in api.asked("list pods")]
+        assert asked == [("100", None), ("100", "more")]
+
+
 async def test_an_object_of_an_odd_shape_hides_no_other() -> None:
     """It is told as a trouble and its last known state stays, in a list and in an event."""
     api = ScriptedApi()

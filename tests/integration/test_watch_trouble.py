@@ -15,7 +15,7 @@ from airflow_gpu_placement.model.outcome import LossPolicy, OutcomeKind
 from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.follow import follow
 from airflow_gpu_placement.watch.followed import JobRef
-from tests.integration.cluster_support import CountingProxy, opener, pool_of, spec_of, until
+from tests.integration.cluster_support import CountingProxy, opener, pool_of, spec_of, texts, until
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.clusters.client import ClusterClient
@@ -49,7 +49,7 @@ async def test_expired_credentials_are_read_again(cluster: Cluster, namespace: s
     phases: list[str] = []
     async with proxy.running(), shared_watch(ClusterKey("expiring"), open_cluster) as watch:
         following = asyncio.create_task(
-            follow(watch, ref, LossPolicy(), report=phases.append, report_log=phases.append, logs=False)
+            follow(watch, ref, LossPolicy(), report=phases.append, report_log=texts(phases), logs=False)
         )
         await until(lambda: any("running" in line for line in phases), seconds=20, what="it runs")
         first, current = current, await asyncio.to_thread(_new_account, cluster, namespace, "second")
@@ -75,7 +75,7 @@ async def test_a_stalled_process_blames_no_node(cluster: Cluster, namespace: str
                 ref,
                 LossPolicy(node_grace_seconds=5),
                 report=phases.append,
-                report_log=phases.append,
+                report_log=texts(phases),
                 logs=False,
             )
         )

@@ -1,12 +1,11 @@
-"""A triggerer that stands still or is started anew: the remote job lives on and its log has no gap."""
+"""A triggerer that stands still, dies or is started anew: the job lives on, and its log tells a line once."""
 
 from __future__ import annotations
 
 import re
 import signal
-import sqlite3
 import time
-from contextlib import closing
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 STALL_SECONDS = 45.0
-#: Positions in the log are kept every two seconds, by way of an Airflow that may be slow; the program tells
-#: two lines a second.
-LINES_SINCE_A_POSITION = 10
+#: So many lines of the program are in the log when a triggerer is killed: it has kept a position by then.
+LINES_BEFORE_A_KILL = 20
+LINE = re.compile(r"\bline (\d+)\b")
 #: The one that comes back is told within a few of its heartbeats that its triggers are not its own any more.
 AFTERWARDS_SECONDS = 12.0
 
@@ -40,8 +39,7 @@ def two_triggerers(airflow: AirflowProcesses) -> Iterator[AirflowProcesses]:
 
 def triggerer_of_the_one_trigger(airflow: AirflowProcesses) -> int | None:
     """Return the id of the triggerer that the only trigger is assigned to."""
-    with closing(sqlite3.connect(f"file:{airflow.home / 'airflow.db'}?mode=ro", uri=True)) as database:
-        ((found,),) = database.execute("SELECT triggerer_id FROM trigger").fetchall()
+    ((found,),) = airflow.query("SELECT triggerer_id FROM trigger")
     return None if found is None else int(found)
 
 
@@ -55,31 +53,39 @@ def ground(
     )
 
 
-def assert_same_job_and_whole_log(run: Run, lab: Lab, *, repeated: int = 0) -> None:
-    """Let the job end; assert that it was the only one and that none of its lines is missing in the log.
+def lines_of(text: str) -> list[int]:
+    """Return the numbers of the program's lines in a log."""
+    return [int(number) for number in LINE.findall(text)]
 
-    :param repeated: how many of them may have been told twice.
-    """
+
+def told_twice(run: Run) -> set[int]:
+    """Return the lines that more than one triggerer has written into its file."""
+    folder = run.ground.airflow.home / "logs" / f"dag_id={run.dag_id}" / f"run_id={run.run_id}"
+    told = [lines_of(file.read_text()) for file in folder.rglob("attempt=1.log.trigger.*.log")]
+    counts = Counter(number for numbers in told for number in set(numbers))
+    return {number for number, count in counts.items() if count > 1}
+
+
+def assert_same_job_and_whole_log(run: Run, lab: Lab) -> None:
+    """Let the job end; assert that it was the only one and that each of its lines is in the log once."""
     run.finish()
     run.wait("success")
     airflow = run.ground.airflow
     lines = airflow.client.xcom(run.dag_id, run.run_id, TASK)["lines"]
-    told = [int(number) for number in re.findall(r"\bline (\d+)\b", run.log(1))]
     assert (run.task.try_number, len(run.jobs)) == (1, 1)
-    assert set(told) == set(range(1, lines + 1))
-    assert len(told) - lines <= repeated
+    assert lines_of(run.log(1)) == list(range(1, lines + 1))
     run.wait_over()
     run.assert_law_kept()
     wait_nothing_left(lab, airflow)
 
 
 @pytest.mark.scenario(
-    "STALL.TRIGGERER", "stopped for 45 s beside a second one: same job, success, no log line lost"
+    "STALL.TRIGGERER", "stopped for 45 s beside a second one: same job, success, each log line exactly once"
 )
 def test_a_stalled_triggerer_ends_nothing(
     two_triggerers: AirflowProcesses, ground: Playground, gpu_fleet: Lab
 ) -> None:
-    """It is taken over, comes back and lets the job live; only the lines since a position repeat."""
+    """It is taken over, comes back, and lets the job and its log alone."""
     airflow = two_triggerers
     run = ground.start("stall.triggerer")
     run.wait_deferred(1)
@@ -99,7 +105,33 @@ def test_a_stalled_triggerer_ends_nothing(
     while time.monotonic() < until:
         assert run.jobs[0].deletion is None, "the job was deleted by the triggerer that came back"
         time.sleep(0.2)
-    assert_same_job_and_whole_log(run, gpu_fleet, repeated=LINES_SINCE_A_POSITION)
+    assert_same_job_and_whole_log(run, gpu_fleet)
+
+
+@pytest.mark.scenario(
+    "KILL.TRIGGERER",
+    "killed beside a second one while lines flow: same job, success, each log line exactly once",
+)
+def test_a_killed_triggerer_ends_nothing(
+    two_triggerers: AirflowProcesses, ground: Playground, gpu_fleet: Lab
+) -> None:
+    """Another one goes on from the last position; what both have told is read once."""
+    airflow = two_triggerers
+    run = ground.start("kill.triggerer")
+    run.wait_deferred(1)
+    first = triggerer_of_the_one_trigger(airflow)
+    airflow.start("triggerer-2")
+    run.until(lambda: len(lines_of(run.log(1))) >= LINES_BEFORE_A_KILL, "lines in the log")
+
+    airflow.kill("triggerer", signal.SIGKILL)
+    try:
+        run.until(
+            lambda: triggerer_of_the_one_trigger(airflow) not in (None, first), "the other to take over"
+        )
+        run.until(lambda: bool(told_twice(run)), "the other to tell lines")
+    finally:
+        airflow.start("triggerer")
+    assert_same_job_and_whole_log(run, gpu_fleet)
 
 
 @pytest.mark.scenario(

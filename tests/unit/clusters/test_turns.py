@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_gpu_placement.clusters.turns import a_turn, full_collections_postponed, let_go
+from airflow_gpu_placement.clusters.turns import a_turn, full_collections_postponed, in_turn, let_go
 
 
 def test_everything_else_runs_between_two_turns() -> None:
@@ -33,6 +33,32 @@ def test_everything_else_runs_between_two_turns() -> None:
     asyncio.run(both())
     assert order.count("turn") == 4
     assert all(pair != ("turn", "turn") for pair in pairwise(order))
+
+
+def test_everything_else_runs_between_two_short_works() -> None:
+    """A thousand that become ready in the same moment do not stop the loop for all their time together."""
+    order: list[str] = []
+    ready = asyncio.Event()
+
+    async def works() -> None:
+        await ready.wait()
+        await in_turn()
+        order.append("work")
+
+    async def ticks() -> None:
+        while order.count("work") < 50:
+            order.append("tick")
+            ready.set()
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(50):
+                tasks.create_task(works())
+            tasks.create_task(ticks())
+
+    asyncio.run(both())
+    assert all(pair != ("work", "work") for pair in pairwise(order))
 
 
 def test_every_loop_has_its_own_turns() -> None:

@@ -49,7 +49,7 @@ async def test_the_more_pods_the_longer_a_round() -> None:
     async with contextlib.AsyncExitStack() as stack:
         assert turns.round_seconds() == 5
         for _ in range(1000):
-            await stack.enter_async_context(turns.taking_part())
+            stack.enter_context(turns.taking_part())
         assert turns.round_seconds() == 50
         async with turns.turn(last=False):
             assert turns.round_seconds() == pytest.approx(49.95)

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from airflow_gpu_placement.watch.position import Bookmark, LogPosition
+from airflow_gpu_placement.watch.position import Bookmark, Line, LogPosition
 
 
 def line(second: int, fraction: str, text: str, offset: str = "Z") -> tuple[str, bytes]:
@@ -20,7 +20,13 @@ def stream(position: LogPosition, log: list[tuple[str, bytes]], upto: int) -> li
     """Read a log as the API gives it: from ``sinceTime`` on, cut after so many lines of the whole."""
     since = position.query().get("sinceTime", "")
     given = [stamped for second, stamped in log[:upto] if second >= since]
-    return [text for stamped in given if (text := position.take(stamped)) is not None]
+    return [text for stamped in given if (text := take(position, stamped)) is not None]
+
+
+def take(position: LogPosition, stamped: bytes) -> bytes | None:
+    """Return the text of a line that is to be given out."""
+    line = position.take(stamped)
+    return None if line is None else line.text
 
 
 @pytest.mark.parametrize("handed_over", [False, True], ids=["same watcher", "handed over"])
@@ -69,7 +75,7 @@ def test_any_offset_is_understood(offset: str) -> None:
     position = LogPosition()
     second, stamped = line(7, ".123456789", "a b  c", offset)
     position.query()
-    assert position.take(stamped) == b"a b  c"
+    assert take(position, stamped) == b"a b  c"
     assert position.query() == {"timestamps": "true", "sinceTime": second}
 
 
@@ -77,15 +83,16 @@ def test_the_rest_of_a_long_line_goes_the_way_of_its_first_piece() -> None:
     """Pieces after the first carry no stamp."""
     position = LogPosition()
     _, stamped = line(1, "", "x" * 10)
+    at = 1_767_225_601_000_000
     position.query()
-    assert [position.take(stamped), position.take(b"yyy")] == [b"x" * 10, b"yyy"]
-    assert position.continues
+    pieces = [position.take(stamped), position.take(b"yyy"), position.take(b"yyy")]
+    assert pieces == [Line(b"x" * 10, at), Line(b"yyy", at + 1, True), Line(b"yyy", at + 2, True)]
     position.query()
     assert [position.take(stamped), position.take(b"yyy")] == [None, None]
-    assert position.take(line(2, "", "next")[1]) == b"next"
-    assert not position.continues
-    assert not position.is_new(stamped)
-    assert position.is_new(line(2, ".5", "newer")[1])
+    assert position.take(line(2, "", "next")[1]) == Line(b"next", at + 1_000_000)
+    assert position.take_newer(stamped) is None
+    newer = [position.take_newer(line(2, ".5", text)[1]) for text in ("newer", "newer")]
+    assert newer == [Line(b"newer", at + 1_500_000), Line(b"newer", at + 1_501_000)]
 
 
 def test_nothing_is_marked_before_the_first_line() -> None:

@@ -13,11 +13,18 @@ from airflow_gpu_placement.engine.node_evidence import node_view
 from airflow_gpu_placement.engine.ranks import index_of
 from airflow_gpu_placement.model.kube import (
     Condition,
+    ContainerState,
+    ContainerStatus,
+    Job,
+    JobSpec,
+    JobStatus,
     Node,
     NodeInfo,
     NodeSpec,
     NodeStatus,
     ObjectMeta,
+    Pod,
+    PodStatus,
     Taint,
 )
 from airflow_gpu_placement.watch.slim import slim_job, slim_node, slim_pod
@@ -68,6 +75,34 @@ def test_a_node_is_seen_the_same() -> None:
         ),
     )
     assert node_view("n", slim_node(node), known_boot_id="b1") == node_view("n", node, known_boot_id="b1")
+
+
+def test_pods_and_jobs_share_what_is_equal_in_them() -> None:
+    """A triggerer keeps thousands that differ in little more than their names."""
+    began = "2026-01-05T10:00:00Z"
+    conditions = tuple(
+        Condition(type=type_, status="True", last_transition_time=began)
+        for type_ in ("Initialized", "Ready", "PodScheduled", "DisruptionTarget")
+    )
+
+    def pod(name: str) -> Pod:
+        status = PodStatus(
+            phase="".join(("Run", "ning")),
+            conditions=conditions,
+            container_statuses=(ContainerStatus(name="training", last_state=ContainerState()),),
+        )
+        return slim_pod(Pod(metadata=ObjectMeta(name=name, labels={"app": "x"}), status=status))
+
+    one, other = pod("a"), pod("b")
+    assert [condition.type for condition in one.status.conditions] == ["PodScheduled", "DisruptionTarget"]
+    assert one.status.conditions[0] is other.status.conditions[0]
+    assert one.status.conditions[1].last_transition_time == began
+    assert one.status.phase is other.status.phase
+    assert one.status.container_statuses[0].last_state is other.status.container_statuses[0].last_state
+    assert one.metadata.labels is other.metadata.annotations is one.spec.node_selector
+    first, second = (slim_job(Job(spec=JobSpec(completions=2), status=JobStatus(active=2))) for _ in "ab")
+    assert first.status is second.status
+    assert first.spec is second.spec
 
 
 def test_what_is_not_looked_at_is_not_kept() -> None:
