@@ -8,7 +8,16 @@ cluster.
 from __future__ import annotations
 
 from airflow_gpu_placement.catalog.example import EXAMPLE
-from airflow_gpu_placement.catalog.loader import Catalog, load
+from airflow_gpu_placement.catalog.loader import Catalog, load, load_patiently
 from airflow_gpu_placement.catalog.setting import DEFAULT_PROFILE, Resolved, informed, resolve
 
-__all__ = ["DEFAULT_PROFILE", "EXAMPLE", "Catalog", "Resolved", "informed", "load", "resolve"]
+__all__ = [
+    "DEFAULT_PROFILE",
+    "EXAMPLE",
+    "Catalog",
+    "Resolved",
+    "informed",
+    "load",
+    "load_patiently",
+    "resolve",
+]

@@ -1,13 +1,28 @@
-"""From YAML text to plain values, with every key that is given twice refused."""
+"""From YAML text to plain values; every key that is given twice and every value that is none is refused."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from yaml.reader import ReaderError
+
+from airflow_gpu_placement.catalog.reader import shown
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.catalog.problems import Problems
+
+_TAG = "tag:yaml.org,2002:"
+_READ = {
+    f"{_TAG}int": "a whole number",
+    f"{_TAG}float": "a number",
+    f"{_TAG}bool": "true or false",
+    f"{_TAG}timestamp": "a date",
+}
+"""Kinds of value that YAML makes of a text, and what each is called; a wrong one has no place of its own."""
+
+_HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str, problems: Problems) -> Any:
@@ -15,26 +30,38 @@ def parse(text: str, problems: Problems) -> Any:
 
     :return: plain values; ``None`` when it could not be parsed, which is then a problem.
     """
-    loader = _loader(text)
     try:
-        root = loader.get_single_node()
-        if root is None:
-            problems.add("", "is empty; it needs at least 'version: 1' and 'pools:'")
-            return None
-        before = len(problems.found)
-        _find_duplicates(root, "", problems, set())
-        if len(problems.found) > before:
-            return None
-        return loader.construct_document(root)
+        return _parsed(_loader(text), problems)
+    except ReaderError as error:
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
+        problems.add(
+            f"line {line}, column {column}",
+            f"holds the character U+{ord(text[error.position]):04X}, which YAML does not allow; remove it "
+            "(what is copied from a terminal may hold such, for its colours)",
+        )
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
         problems.add(where, f"is not valid YAML: {error.problem or error.context}")
     except (yaml.YAMLError, ValueError) as error:
         problems.add("", f"is not valid YAML: {error}")
+    except RecursionError:
+        problems.add("", "is nested too deeply; no catalogue needs more than a few levels")
+    return None
+
+
+def _parsed(loader: Any, problems: Problems) -> Any:
+    try:
+        root = loader.get_single_node()
+        if root is None:
+            problems.add("", "is empty; it needs at least 'version: 1' and 'pools:'")
+            return None
+        before = len(problems.found)
+        _look_over(root, "", problems, set(), loader)
+        return None if len(problems.found) > before else loader.construct_document(root)
     finally:
         loader.dispose()
-    return None
 
 
 def _loader(text: str) -> Any:
@@ -56,13 +83,16 @@ def _loader(text: str) -> Any:
     return (fast or yaml.SafeLoader)(text)
 
 
-def _find_duplicates(node: yaml.Node, path: str, problems: Problems, seen: set[int]) -> None:
+def _look_over(node: yaml.Node, path: str, problems: Problems, seen: set[int], loader: Any) -> None:
+    """Note every key that is given twice, and every value that is not what its tag says."""
     if id(node) in seen:  # an alias: its anchor was looked at already
         return
     seen.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.ScalarNode):
+        _check_value(node, path, problems, loader)
+    elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _find_duplicates(item, f"{path}[{index}]", problems, seen)
+            _look_over(item, f"{path}[{index}]", problems, seen, loader)
     elif isinstance(node, yaml.MappingNode):
         first: dict[str, int] = {}
         for key, value in node.value:
@@ -72,4 +102,17 @@ def _find_duplicates(node: yaml.Node, path: str, problems: Problems, seen: set[i
             if name in first:
                 problems.add(inside, f"is given twice (lines {first[name]} and {line}); keep one")
             first.setdefault(name, line)
-            _find_duplicates(value, inside, problems, seen)
+            _look_over(key, inside, problems, seen, loader)
+            _look_over(value, inside, problems, seen, loader)
+
+
+def _check_value(node: yaml.ScalarNode, path: str, problems: Problems, loader: Any) -> None:
+    line = node.start_mark.line + 1
+    if _HALF_CHARACTERS.search(node.value):
+        problems.add(path, f"holds half of a character (line {line}); write the character itself")
+    if node.tag not in _READ:
+        return
+    try:
+        loader.construct_object(node)
+    except (ValueError, ArithmeticError, LookupError, AttributeError):  # whatever the parser falls over
+        problems.add(path, f"{shown(node.value)} is not {_READ[node.tag]} (line {line})")

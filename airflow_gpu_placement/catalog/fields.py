@@ -23,6 +23,8 @@ _CONN_ID = re.compile(r"(?!.*://)[\w#!().:/\\-]{1,250}")
 _PLACE = re.compile(r"<[A-Z]+>")
 """What stands in lines to paste for what only a person knows."""
 _NOT_BLANK = r"\S"
+_MOST = 10**9
+"""Largest whole number that means anything here: a thousand million GPUs, or thirty years in seconds."""
 
 
 def optional(reader: Reader) -> Reader:
@@ -144,19 +146,29 @@ flag = Reader(_flag, {"type": "boolean"})
 """True or false."""
 
 
-def whole_number(least: int | None = None) -> Reader:
-    """Read a whole number that is not too small."""
+def whole_number(least: int = -_MOST, most: int = _MOST) -> Reader:
+    """Read a whole number that is neither too small nor too large."""
 
     def read(value: Any, path: str, problems: Problems) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int):
             problems.add(path, f"must be a whole number, not {shown(value)}")
             return None
-        if least is not None and value < least:
-            problems.add(path, f"must be at least {least}, not {value}")
+        if value < least:
+            problems.add(path, f"must be at least {least}, not {shown(value)}")
+            return None
+        if value > most:
+            problems.add(path, f"must be at most {most}, not {shown(value)}")
             return None
         return value
 
-    return Reader(read, {"type": "integer"} if least is None else {"type": "integer", "minimum": least})
+    return Reader(read, {"type": "integer", "minimum": least, "maximum": most})
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no number with a fraction is as large as
+        return False
 
 
 def number(*, above: float | None = None, least: float | None = None) -> Reader:
@@ -167,7 +179,7 @@ def number(*, above: float | None = None, least: float | None = None) -> Reader:
     """
 
     def read(value: Any, path: str, problems: Problems) -> float | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             problems.add(path, f"must be a number, not {shown(value)}")
             return None
         if above is not None and value <= above:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,12 @@ from airflow_gpu_placement.catalog.overlay import Layer, Merged, merge
 from airflow_gpu_placement.catalog.problems import Problems
 from airflow_gpu_placement.catalog.reader import refuse_duplicates
 from airflow_gpu_placement.catalog.sections import Content, read_document
+from airflow_gpu_placement.exceptions import CatalogError
+
+log = logging.getLogger(__name__)
+
+_READ_AGAIN_AFTER_SECONDS = (0.5, 1.5)
+"""Pauses before each further read of a catalogue that is wrong."""
 
 _SETTLED_SECONDS = 2.0
 """A file changed more recently may change again within one tick of its clock, so it is not remembered."""
@@ -82,6 +89,25 @@ def load(path: Path | str, overlay: Path | str | None = None) -> Catalog:
     if None not in stamps and newest / 1e9 < started - _SETTLED_SECONDS:
         _remembered[key] = _Remembered(files, stamps, catalog)
     return catalog
+
+
+def load_patiently(path: Path | str, overlay: Path | str | None = None) -> Catalog:
+    """Read a catalogue as :func:`load` does, twice more within two seconds when it is wrong.
+
+    A tool may be writing it at this moment, and in a task a half-written file would cost a try. Whoever
+    checks a catalogue wants to be told at once.
+
+    :raises CatalogError: it is still wrong.
+    """
+    for number, pause in enumerate(_READ_AGAIN_AFTER_SECONDS):
+        try:
+            return load(path, overlay)
+        except CatalogError as error:
+            if not number:
+                first = error.problems[0].splitlines()[0]
+                log.warning("The catalogue is wrong, or being written now; it is read again (%s)", first)
+        time.sleep(pause)
+    return load(path, overlay)
 
 
 def content_hash(content: Content) -> str:

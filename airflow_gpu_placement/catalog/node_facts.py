@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.engine.bought import (
+    PURCHASE_LABELS,
+    RESERVATION_LABELS,
+    capacity_type_of,
+    region_of,
+)
+from airflow_gpu_placement.engine.leaving import LEAVING_TAINTS
 from airflow_gpu_placement.model.pool import CapacityType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_gpu_placement.model.kube import Node, Taint
 
 IDENTITY_LABELS = (
@@ -40,43 +45,8 @@ REGION_LABEL = "topology.kubernetes.io/region"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
 
-_RESERVED = CapacityType.RESERVED
-_ON_DEMAND = CapacityType.ON_DEMAND
-_SPOT = CapacityType.SPOT
-
-_CAPACITY_VALUES: tuple[tuple[str, Mapping[str, CapacityType]], ...] = (
-    ("cloud.google.com/gke-spot", {"true": _SPOT}),
-    ("cloud.google.com/gke-preemptible", {"true": _SPOT}),
-    ("kubernetes.azure.com/scalesetpriority", {"spot": _SPOT, "regular": _ON_DEMAND}),
-    ("cloud.google.com/gke-provisioning", {"spot": _SPOT, "preemptible": _SPOT}),
-    (
-        "karpenter.sh/capacity-type",
-        {"spot": _SPOT, "on-demand": _ON_DEMAND, "reserved": _RESERVED},
-    ),
-    (
-        "eks.amazonaws.com/capacitytype",
-        {"spot": _SPOT, "on_demand": _ON_DEMAND, "capacity_block": _RESERVED},
-    ),
-    ("cloud.google.com/gke-provisioning", {"standard": _ON_DEMAND}),
-)
-"""Label (in lower case) -> its values (in lower case) and what they mean, strongest first."""
-
-_RESERVATION_LABELS = (
-    "cloud.google.com/reservation-name",
-    "karpenter.k8s.aws/capacity-reservation-id",
-    "topology.k8s.aws/capacity-block-id",
-)
-
-CAPACITY_LABELS = (
-    "cloud.google.com/gke-spot",
-    "cloud.google.com/gke-preemptible",
-    "kubernetes.azure.com/scalesetpriority",
-    "cloud.google.com/gke-provisioning",
-    "karpenter.sh/capacity-type",
-    "eks.amazonaws.com/capacityType",
-    *_RESERVATION_LABELS,
-)
-"""Labels that tell how a node is bought, as the clouds spell them."""
+CAPACITY_LABELS = (*PURCHASE_LABELS, *RESERVATION_LABELS)
+"""Labels that tell how a node is bought."""
 
 _CLOUDS = {
     "gce": "gcp",
@@ -88,16 +58,7 @@ _CLOUDS = {
     "openstack": "openstack",
 }
 
-_PASSING_TAINTS = (
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "cloud.google.com/impending-node-termination",
-    "karpenter.sh/disrupted",
-    "karpenter.sh/unregistered",
-    "aws-node-termination-handler/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-)
+_PASSING_TAINTS = (*LEAVING_TAINTS, "DeletionCandidateOfClusterAutoscaler")
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,27 +81,13 @@ def node_facts(node: Node) -> NodeFacts:
     labels = node.metadata.labels
     return NodeFacts(
         cloud=_CLOUDS.get(node.spec.provider_id.split(":", 1)[0].split(".", 1)[0].lower()),
-        region=labels.get(REGION_LABEL) or None,
+        region=region_of(labels),
         zone=labels.get(ZONE_LABEL) or None,
         capacity_type=capacity_type_of(labels),
         machine_type=labels.get(MACHINE_TYPE_LABEL) or None,
         node_pool=next((labels[key] for key in NODE_POOL_LABELS if labels.get(key)), None),
         architecture=labels.get(ARCHITECTURE_LABEL) or None,
     )
-
-
-def capacity_type_of(labels: Mapping[str, str]) -> CapacityType | None:
-    """Tell how a node's capacity is bought from the labels of GKE, EKS, Karpenter and AKS.
-
-    Capacity that may be taken away is told apart first; a reservation that a node uses comes next.
-    """
-    folded = {key.lower(): value.lower() for key, value in labels.items()}
-    said = [meaning[folded[key]] for key, meaning in _CAPACITY_VALUES if folded.get(key, "") in meaning]
-    if _SPOT in said:
-        return _SPOT
-    if any(labels.get(key) for key in _RESERVATION_LABELS):
-        return _RESERVED
-    return said[0] if said else None
 
 
 def lasting_taints(node: Node) -> tuple[Taint, ...]:

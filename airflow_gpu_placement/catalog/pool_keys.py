@@ -12,6 +12,7 @@ from airflow_gpu_placement.engine.gpu_models import suggest
 from airflow_gpu_placement.engine.own_models import read_own
 from airflow_gpu_placement.model.kube import Toleration
 from airflow_gpu_placement.model.pool import CapacityType, Execution
+from airflow_gpu_placement.model.request import MOST_GPUS
 from airflow_gpu_placement.model.words import ARCHITECTURES, FORM_FACTORS, INTERCONNECTS, NETWORK_KINDS
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.catalog.problems import Problems
     from airflow_gpu_placement.model.gpu_model import GpuModel
+
+_MOST_NODES = 100_000
+"""More than any cluster has; each node that a pool may still add is counted."""
 
 MERGED = ("gpu", "node_selector", "network", "kueue")
 """Sections that are laid over one another key by key; every other value is replaced as a whole."""
@@ -42,7 +46,7 @@ def gpu_keys(own: Mapping[str, GpuModel]) -> Keys:
             FROM_NODES,
         ),
         "per_node": Key(
-            read.optional(read.whole_number(1)),
+            read.optional(read.whole_number(1, MOST_GPUS)),
             "GPUs of one node; needed with `max_nodes`, `node_hour_usd` and `machine_hour_usd`.",
             FROM_NODES,
         ),
@@ -141,7 +145,7 @@ PRICE_KEYS: Keys = {
     ),
     "machine_hour_usd": Key(
         read.optional(read.number(least=0)),
-        "What a node costs beside its GPUs, where a cloud bills them apart; added to the price.",
+        "What a node costs beside its GPUs, where a cloud bills them apart; added to any price.",
         "0",
     ),
     "source": Key(read.optional(read.text), "Where the price comes from; shown beside it."),
@@ -163,7 +167,9 @@ NETWORK_KEYS: Keys = {
     ),
     "gbps": Key(read.optional(read.number(above=0)), "Bandwidth of one node in Gbit/s.", "unknown"),
     "fabric_label": Key(
-        read.optional(read.label_key), "Node label whose value names the fabric that a node is on.", "unknown"
+        read.optional(read.label_key),
+        "Node label whose value names the fabric that a node is on.",
+        "the first that is known",
     ),
 }
 
@@ -206,8 +212,8 @@ def pool_keys(own: Mapping[str, GpuModel]) -> Keys:
         ),
         "price": Key(read.optional(section(PRICE_KEYS)), "What the GPUs cost.", "unknown"),
         "max_nodes": Key(
-            read.optional(read.whole_number(1)),
-            "Most nodes of a pool that grows by itself.",
+            read.optional(read.whole_number(1, _MOST_NODES)),
+            "Most nodes of a pool that grows by itself; up to 100000.",
             "it does not grow",
         ),
         "provisioning_seconds": Key(

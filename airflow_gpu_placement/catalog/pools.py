@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_gpu_placement.catalog.pool_keys import MERGED, pool_keys
-from airflow_gpu_placement.catalog.pricing import gpu_hour_usd
+from airflow_gpu_placement.catalog.pricing import gpu_hour_usd, machine_gpu_hour_usd
 from airflow_gpu_placement.catalog.reader import fields, refuse_duplicates, shown
 from airflow_gpu_placement.engine.own_models import read_own
 from airflow_gpu_placement.model.outcome import LossPolicy
@@ -29,13 +30,20 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.gpu_model import GpuModel
 
 
-def read_pools(
-    document: dict[str, Any], problems: Problems, own: Mapping[str, GpuModel]
-) -> tuple[GpuPool, ...]:
+class PoolsRead(NamedTuple):
+    """The pools of a document; of no use when a problem was noted.
+
+    :param machine_usd: pool name -> what the machine adds to the price of a GPU hour, where a list has it.
+    """
+
+    pools: tuple[GpuPool, ...] = ()
+    machine_usd: Mapping[str, float] = MappingProxyType({})
+
+
+def read_pools(document: dict[str, Any], problems: Problems, own: Mapping[str, GpuModel]) -> PoolsRead:
     """Read the sections ``defaults`` and ``pools``.
 
     :param own: GPU models that the catalogue adds, by spelling.
-    :return: the pools; of no use when a problem was noted.
     """
     keys = pool_keys(own)
     defaults: dict[str, Any] = {}
@@ -46,11 +54,11 @@ def read_pools(
     if not isinstance(entries, list) or not entries:
         given = "an empty list" if entries == [] else shown(entries)
         problems.add("pools", f"must be a list of at least one pool, not {given}")
-        return ()
+        return PoolsRead()
     reading = _Reading(problems, own, defaults)
     found = [reading.pool(entry, f"pools[{index}]") for index, entry in enumerate(entries)]
     refuse_duplicates(entries, "pools", problems)
-    return tuple(pool for pool in found if pool is not None)
+    return PoolsRead(tuple(pool for pool in found if pool is not None), reading.machine_usd)
 
 
 def laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -70,6 +78,7 @@ class _Reading:
         self._own = own
         self._keys = pool_keys(own)
         self._defaults = defaults
+        self.machine_usd: dict[str, float] = {}
 
     def pool(self, entry: Any, path: str) -> GpuPool | None:
         """Read one pool."""
@@ -131,6 +140,7 @@ class _Reading:
         price = dict(values.get("price") or {})
         gpu = self._declared(values.get("gpu", {}))
         usd = gpu_hour_usd(price, gpu.per_node)
+        self.machine_usd[values["name"]] = machine_gpu_hour_usd(price, gpu.per_node)
         for key in ("gpu_hour_usd", "node_hour_usd", "machine_hour_usd"):
             price.pop(key, None)
         plain = {key: value for key, value in values.items() if key not in {"price", "gpu"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from airflow_gpu_placement.model.pool import CapacityType, GpuIdentity, GpuPool
 from airflow_gpu_placement.model.words import plain_word, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 PRICE_LIST_KEYS: Keys = {
@@ -72,7 +73,9 @@ def read_price(cell: str) -> float | None:
         raise ValueError(f"{text!r} is negative; leave the cell empty when the price is unknown")
     if _NUMBER.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a plain number such as 1234.5")
-    return float(text)
+    if not math.isfinite(usd := float(text)):
+        raise ValueError(f"{shown(text)} is too large for a price")
+    return usd
 
 
 def _lists(value: Any, path: str, problems: Problems) -> list[dict[str, Any]]:
@@ -101,11 +104,15 @@ def read_list(path: Path, given: dict[str, Any], problems: Problems) -> PriceLis
         return None
     table = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     told = Problems(str(path))
-    if not _check_header(table.fieldnames or (), given.get("ignore", ()), told):
-        problems.found += told.found
-        return None
-    rows = tuple(row for cells in table if (row := _row(table.line_num, cells, told)) is not None)
+    rows: tuple[PriceRow, ...] = ()
+    try:
+        if _check_header(table.fieldnames or (), given.get("ignore", ()), told):
+            rows = tuple(row for cells in table if (row := _row(table.line_num, cells, told)) is not None)
+    except csv.Error as error:
+        told.add(f"row {table.line_num}", f"cannot be read: {error}")
     problems.found += told.found
+    if told.found:
+        return None
     return PriceList(rows, str(path), given.get("source", path.name), given.get("per") == "node")
 
 
@@ -142,24 +149,40 @@ def _row(number: int, cells: dict[str, Any], problems: Problems) -> PriceRow | N
     return PriceRow(number, says, usd) if len(problems.found) == before else None
 
 
-def priced(pools: Sequence[GpuPool], lists: Sequence[PriceList], problems: Problems) -> tuple[GpuPool, ...]:
+def priced(
+    pools: Sequence[GpuPool],
+    machine_usd: Mapping[str, float],
+    lists: Sequence[PriceList],
+    problems: Problems,
+) -> tuple[GpuPool, ...]:
     """Give a price to each pool that has none of its own.
 
     A row that names the pool is for it before any other, then the row that says more; two that say as much
-    and differ in the price are a problem. A pool without a row keeps an unknown price.
+    and differ in the price are a problem. A list that says that it does not know the price leaves it to the
+    next one, and a pool whose price none knows keeps an unknown one.
+
+    :param machine_usd: pool name -> what the machine adds to the price of a GPU hour.
     """
     return tuple(
-        pool if pool.price.gpu_hour_usd is not None else _with_price(pool, lists, problems) for pool in pools
+        pool
+        if pool.price.gpu_hour_usd is not None
+        else _with_price(pool, machine_usd.get(pool.name, 0.0), lists, problems)
+        for pool in pools
     )
 
 
-def _with_price(pool: GpuPool, lists: Sequence[PriceList], problems: Problems) -> GpuPool:
+def _with_price(pool: GpuPool, machine_usd: float, lists: Sequence[PriceList], problems: Problems) -> GpuPool:
+    said: str | None = None
     for prices in lists:
         row = _row_for(pool, prices, problems)
         if row is None:
             continue
+        source = f"{prices.source}, row {row.number}"
+        if row.usd is None:
+            said = said or source
+            continue
         usd = row.usd
-        if usd is not None and prices.per_node:
+        if prices.per_node:
             if pool.gpu.per_node is None:
                 problems.found.append(
                     f"{prices.path}:row {row.number}: is a price of a node, but pool {pool.name!r} does not "
@@ -167,10 +190,13 @@ def _with_price(pool: GpuPool, lists: Sequence[PriceList], problems: Problems) -
                 )
                 return pool
             usd /= pool.gpu.per_node
-        source = pool.price.source or f"{prices.source}, row {row.number}"
-        price = msgspec.structs.replace(pool.price, gpu_hour_usd=usd, source=source)
-        return msgspec.structs.replace(pool, price=price)
-    return pool
+        return _at_price(pool, usd + machine_usd, source)
+    return pool if said is None else _at_price(pool, None, said)
+
+
+def _at_price(pool: GpuPool, usd: float | None, source: str) -> GpuPool:
+    price = msgspec.structs.replace(pool.price, gpu_hour_usd=usd, source=pool.price.source or source)
+    return msgspec.structs.replace(pool, price=price)
 
 
 def _row_for(pool: GpuPool, prices: PriceList, problems: Problems) -> PriceRow | None:

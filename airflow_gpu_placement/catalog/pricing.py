@@ -13,13 +13,13 @@ def gpu_hour_usd(price: dict[str, Any], per_node: int | None) -> float | None:
     :param per_node: GPUs of a node; needed for the last two.
     :return: ``None``: unknown.
     """
-    by_gpu, by_node, machine = (
-        price.get(key) for key in ("gpu_hour_usd", "node_hour_usd", "machine_hour_usd")
-    )
+    by_gpu, by_node = price.get("gpu_hour_usd"), price.get("node_hour_usd")
     if by_node is not None and per_node is not None:
         by_gpu = by_node / per_node
-    if by_gpu is None:
-        return None
-    if machine is not None and per_node is not None:
-        return float(by_gpu + machine / per_node)
-    return float(by_gpu)
+    return None if by_gpu is None else float(by_gpu) + machine_gpu_hour_usd(price, per_node)
+
+
+def machine_gpu_hour_usd(price: dict[str, Any], per_node: int | None) -> float:
+    """Return the part of one GPU in what the machine costs beside its GPUs, in USD for an hour."""
+    machine = price.get("machine_hour_usd")
+    return 0.0 if machine is None or per_node is None else float(machine / per_node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,10 @@ def shown(value: object) -> str:
         return "a list"
     if value is None:
         return "nothing"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number that is longer than this
+        return f"a number of more than {sys.get_int_max_str_digits()} digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

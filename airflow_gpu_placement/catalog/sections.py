@@ -9,7 +9,7 @@ import msgspec
 from airflow_gpu_placement.catalog import data, models, people, prices
 from airflow_gpu_placement.catalog.checks import check_references, warnings_of
 from airflow_gpu_placement.catalog.pool_keys import pool_keys
-from airflow_gpu_placement.catalog.pools import read_pools
+from airflow_gpu_placement.catalog.pools import PoolsRead, read_pools
 from airflow_gpu_placement.catalog.reader import Key, Keys, Reader, Schema, fields, section_schema, shown
 from airflow_gpu_placement.engine.own_models import by_spelling
 from airflow_gpu_placement.model.gpu_model import GpuModel
@@ -60,13 +60,13 @@ def read_document(document: Any, problems: Problems) -> Read | None:
         if key not in document:
             problems.add(key, f"is missing; {KEYS[key].needed}")
     own = models.built_models(top.get("gpu_models", ()))
-    pools = read_pools(document, problems, by_spelling(own)) if "pools" in document else ()
+    read = read_pools(document, problems, by_spelling(own)) if "pools" in document else PoolsRead()
     files = prices.files_of(top.get("prices", ()), problems.folder_of("prices"))
     lists = [found for path, given in files if (found := prices.read_list(path, given, problems)) is not None]
     if problems.found:
         return None
     content = Content(
-        pools=prices.priced(pools, lists, problems),
+        pools=prices.priced(read.pools, read.machine_usd, lists, problems),
         profiles=people.built_profiles(top.get("profiles", ())),
         tenants=people.built_tenants(top.get("tenants", ())),
         datasets=data.built_datasets(top.get("datasets", ())),

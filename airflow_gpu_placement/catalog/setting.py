@@ -57,7 +57,7 @@ def resolve(
     :raises CatalogError: it cannot be told who pays.
     """
     tenant = tenant_of(catalog, dag_id=dag_id, team=team)
-    wrong = contradictions_of(request, catalog.gpu_models)
+    wrong = contradictions_of(request, catalog.gpu_models, catalog.pools)
     chosen = {known.name: known for known in catalog.profiles}.get(profile)
     if chosen is None:
         wrong.append(f"profile: there is no profile {profile!r}; {_instead(profile, catalog.profiles)}")

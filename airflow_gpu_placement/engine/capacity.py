@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from airflow_gpu_placement.engine.bought import capacity_type_of, region_of
 from airflow_gpu_placement.engine.capacity_fabric import architecture_of, fabric_label_of, zone_of
+from airflow_gpu_placement.engine.capacity_load import Load
 from airflow_gpu_placement.engine.capacity_pods import pod_devices, used_devices
 from airflow_gpu_placement.engine.device_faults import faults_of
 from airflow_gpu_placement.engine.gpu import identify
 from airflow_gpu_placement.engine.gpu_devices import NodeDevices, devices_of
+from airflow_gpu_placement.engine.leaving import leaving_because
 from airflow_gpu_placement.engine.pinning import telling_labels
 from airflow_gpu_placement.engine.taints import not_tolerated, words
 from airflow_gpu_placement.model.signals import NodeCapacity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from airflow_gpu_placement.engine.dra import DraView
     from airflow_gpu_placement.model.kube import Node, Pod, Toleration
@@ -32,7 +35,6 @@ __all__ = [
     "members_of",
     "node_capacities",
     "pod_devices",
-    "pool_fabric_label",
     "used_devices",
 ]
 
@@ -50,38 +52,42 @@ def node_capacities(
     pods: Iterable[Pod],
     pool: GpuPool,
     *,
-    used: Mapping[str, int] | None = None,
+    load: Load | None = None,
     dra: DraView | None = None,
-    fabric_label: str | None = None,
 ) -> tuple[NodeCapacity, ...]:
     """Return the whole GPUs of a pool's nodes, by node name.
 
     :param nodes: nodes of the cluster; the pool's selector is applied here.
     :param pods: pods of the whole cluster.
-    :param used: devices held by node name when :func:`used_devices` was already asked for these pods and the
-        pool's resource; it is the same for every pool of a cluster.
+    :param load: what these pods hold when that was already counted; it is the same for all pools of a
+        cluster.
     :param dra: what the cluster offers through Dynamic Resource Allocation under the pool's resource; on a
         node whose device plugin offers the resource, the plugin serves it.
-    :param fabric_label: what :func:`pool_fabric_label` says of all nodes, when these are only some of them.
     """
     resource_name = pool.gpu.resource_name
-    if used is None:
-        used = used_devices(pods, resource_name)
+    if load is None:
+        load = Load([resource_name], list(pods))
     members = members_of(nodes, pool)
-    fabric_label = fabric_label or pool_fabric_label(members, pool)
     tolerations = pool.job_tolerations
     found = []
     alike: dict[str, dict[str, str]] = {}  # most nodes of a pool say the same of themselves
     for node in members:
         name = node.metadata.name
-        one = _capacity(node, resource_name, used.get(name, 0), tolerations)
+        held = _Held(load.used(resource_name, name), load.promised(resource_name, name))
+        one = _capacity(node, resource_name, held, tolerations)
         if dra is not None and resource_name not in node.status.allocatable:
             one = _through_dra(one, node, dra, tolerations)
         if one is not None:
+            fabric_label = pool.network.fabric_label or fabric_label_of(node.metadata.labels)
             labels = telling_labels(node.metadata.labels, fabric_label)
             fabric = None if fabric_label is None else labels.get(fabric_label)
             found.append(
-                msgspec.structs.replace(one, fabric=fabric, labels=alike.setdefault(str(labels), labels))
+                msgspec.structs.replace(
+                    one,
+                    fabric=fabric,
+                    labels=alike.setdefault(str(labels), labels),
+                    spare=load.spare(node),
+                )
             )
     return tuple(sorted(found, key=lambda one: one.name))
 
@@ -92,20 +98,24 @@ def members_of(nodes: Iterable[Node], pool: GpuPool) -> list[Node]:
     return [node for node in nodes if selector <= node.metadata.labels.items()]
 
 
-def pool_fabric_label(members: Sequence[Node], pool: GpuPool) -> str | None:
-    """Return the label that tells the fabrics of a pool's nodes: the catalogue's, else what they carry."""
-    return pool.network.fabric_label or fabric_label_of(members)
+class _Held(NamedTuple):
+    """Devices of one node that its pods hold, and that are promised to pods which are not there yet."""
+
+    used: int
+    promised: int
 
 
 def _capacity(
-    node: Node, resource_name: str, used: int, tolerations: Sequence[Toleration]
+    node: Node, resource_name: str, held: _Held, tolerations: Sequence[Toleration]
 ) -> NodeCapacity | None:
     labels = node.metadata.labels
     gpu = identify(labels)
     devices = devices_of(node, resource_name)
     if gpu is None and _offers_nothing(devices):
         return None  # not a GPU node
-    whole = devices.why_not is None
+    whole = devices.why_not is None or _changes_slices(node)
+    # What is promised may be held by pods that are to make way for it: it is not counted twice.
+    used = max(held.used, min(held.used + held.promised, devices.allocatable))
     closed = closed_because(node, tolerations)
     unusable_because = closed or devices.why_not or devices.unreadable
     if unusable_because is None and devices.allocatable == 0:
@@ -123,6 +133,8 @@ def _capacity(
         slices=devices.slices,
         zone=zone_of(labels),
         architecture=architecture_of(labels),
+        region=region_of(labels),
+        capacity_type=capacity_type_of(labels),
         boot=_boot(node),
         closed=closed is not None,
         unusable_because=unusable_because,
@@ -155,6 +167,8 @@ def _through_dra(
         name=name,
         zone=zone_of(labels),
         architecture=architecture_of(labels),
+        region=region_of(labels),
+        capacity_type=capacity_type_of(labels),
         boot=_boot(node),
         closed=closed is not None,
     )
@@ -188,17 +202,21 @@ def closed_because(node: Node, tolerations: Sequence[Toleration]) -> str | None:
     ready = next((one.status for one in node.status.conditions if one.type == "Ready"), "missing")
     if ready != "True":
         return f"not ready (Ready={ready})"
+    leaving = leaving_because(node)
+    if leaving is not None:
+        return leaving
     blocking = not_tolerated(node.spec.taints, tolerations)
     if blocking:
         return f"taint {', '.join(words(taint) for taint in blocking)}"
     faults = faults_of(node)
     if faults:
         return f"GPU fault ({', '.join(faults)})"
-    if node.metadata.labels.get("cloud.google.com/active-node-maintenance") == "ONGOING":
-        return "under maintenance"
-    if node.metadata.labels.get("nvidia.com/mig.config.state") in {"pending", "rebooting"}:
-        return "its MIG slices are being changed"
-    return None
+    return "its MIG slices are being changed" if _changes_slices(node) else None
+
+
+def _changes_slices(node: Node) -> bool:
+    """Whether what its devices are is about to be another thing."""
+    return node.metadata.labels.get("nvidia.com/mig.config.state") in {"pending", "rebooting"}
 
 
 def gang_fits(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from airflow_gpu_placement.model.kube import Node
 
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 ARCHITECTURE_LABELS = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
@@ -19,35 +16,37 @@ FABRIC_LABELS = (
     "topology.k8s.aws/ultraserver-id",
     "oci.oraclecloud.com/host.gpu_memory_fabric_id",
     "accelerator.topograph.run/domain",
-    # AWS counts its layers from the top: the highest number is nearest
-    "topology.k8s.aws/network-node-layer-4",
-    "topology.k8s.aws/network-node-layer-3",
-    "cloud.google.com/gce-topology-subblock",
-    "cloud.google.com/gce-topology-block",
-    "backend.coreweave.cloud/leafgroup",
-    "ib.coreweave.cloud/leafgroup",
+    # networks of the same cloud, the widest level first
     "backend.coreweave.cloud/fabric",
     "ib.coreweave.cloud/fabric",
-    "oci.oraclecloud.com/rdma.local_block_id",
+    "backend.coreweave.cloud/leafgroup",
+    "ib.coreweave.cloud/leafgroup",
+    "oci.oraclecloud.com/rdma.hpc_island_id",
     "oci.oraclecloud.com/rdma.network_block_id",
     "oci.oraclecloud.com/host.network_block_id",
-    "oci.oraclecloud.com/rdma.hpc_island_id",
-    "topology.k8s.aws/network-node-layer-2",
+    "oci.oraclecloud.com/rdma.local_block_id",
+    "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock",
+    # AWS counts its layers from the top
     "topology.k8s.aws/network-node-layer-1",
+    "topology.k8s.aws/network-node-layer-2",
+    "topology.k8s.aws/network-node-layer-3",
+    "topology.k8s.aws/network-node-layer-4",
 )
-"""Labels that name what several nodes share, nearest level first. Those that name one host are left out."""
+"""Labels that name the fabric of a node, in the order in which they are looked for.
+
+An NVLink domain that spans nodes comes first: what lies beyond it is another, slower fabric. Of a network the
+widest level counts, since all of it is one fabric, whose leaves differ by a hop. Labels that name one host
+are left out.
+"""
 
 
-def fabric_label_of(nodes: Iterable[Node]) -> str | None:
-    """Choose the label that tells a pool's fabrics: the one that most nodes carry, then the nearest level.
+def fabric_label_of(labels: Mapping[str, str]) -> str | None:
+    """Choose the label that tells a node's fabric, whatever other nodes carry.
 
-    :return: ``None``: the nodes carry no such label, so nothing is known to be on one fabric.
+    :return: ``None``: it carries no such label, so nothing is known to be on one fabric with it.
     """
-    carried = Counter(key for node in nodes for key in FABRIC_LABELS if node.metadata.labels.get(key))
-    if not carried:
-        return None
-    most = max(carried.values())
-    return next(key for key in FABRIC_LABELS if carried[key] == most)
+    return next((key for key in FABRIC_LABELS if labels.get(key)), None)
 
 
 def zone_of(labels: Mapping[str, str]) -> str | None:

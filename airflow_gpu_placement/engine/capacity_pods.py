@@ -1,4 +1,4 @@
-"""Devices that pods hold, as the scheduler counts them.
+"""Devices, CPU and memory that pods hold, as the scheduler counts them.
 
 A container that reaches GPUs by its runtime class or as a privileged one, without asking for them, is
 invisible to the scheduler and so to everything here: such GPUs count as free.
@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.pod_evidence import ended
-from airflow_gpu_placement.engine.quantity import is_quantity, whole
+from airflow_gpu_placement.engine.quantity import is_quantity, units
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from airflow_gpu_placement.model.kube import Container, Pod, PodSpec, Quantity
+    from airflow_gpu_placement.model.kube import Pod, PodSpec, Quantity, Resources
 
 
 def pod_devices(spec: PodSpec, resource_name: str, elsewhere: Collection[str] = ()) -> int:
@@ -25,30 +25,44 @@ def pod_devices(spec: PodSpec, resource_name: str, elsewhere: Collection[str] = 
 
     :param elsewhere: names of containers that were served in another way.
     """
-    running = sum(_asked(one, resource_name) for one in spec.containers if one.name not in elsewhere)
+    running = sum(
+        _asked(one.resources, resource_name) for one in spec.containers if one.name not in elsewhere
+    )
     sidecars = 0
     starting = 0
     for container in spec.init_containers:
-        asked = 0 if container.name in elsewhere else _asked(container, resource_name)
+        asked = 0 if container.name in elsewhere else _asked(container.resources, resource_name)
         if container.restart_policy == "Always":
             sidecars += asked
             asked = 0
         starting = max(starting, sidecars + asked)
+    return max(running + sidecars, starting) + _overhead(spec, resource_name)
+
+
+def pod_units(spec: PodSpec, resource_name: str) -> int:
+    """Return what the scheduler sets aside for a pod of CPU (in thousandths) or memory (in bytes).
+
+    The same rule as for devices, unless the pod as a whole says what it needs.
+    """
+    of_pod = _asked(spec.resources, resource_name)
+    return of_pod + _overhead(spec, resource_name) if of_pod else pod_devices(spec, resource_name)
+
+
+def _overhead(spec: PodSpec, resource_name: str) -> int:
     overhead = spec.overhead.get(resource_name)
-    return max(running + sidecars, starting) + (0 if overhead is None else _held(overhead))
+    return 0 if overhead is None else _held(resource_name, overhead)
 
 
-def _asked(container: Container, resource_name: str) -> int:
-    resources = container.resources
+def _asked(resources: Resources, resource_name: str) -> int:
     quantity = resources.requests.get(resource_name)
     if quantity is None:
         quantity = resources.limits.get(resource_name)
-    return 0 if quantity is None else _held(quantity)
+    return 0 if quantity is None else _held(resource_name, quantity)
 
 
-def _held(quantity: Quantity) -> int:
-    """Return what a quantity holds; one that cannot be read holds something, so at least one device."""
-    return max(0, whole(quantity, round_up=True)) if is_quantity(quantity) else 1
+def _held(resource_name: str, quantity: Quantity) -> int:
+    """Return what a quantity holds; one that cannot be read holds something, so at least one unit."""
+    return max(0, units(resource_name, quantity, round_up=True)) if is_quantity(quantity) else 1
 
 
 def devices_held(pod: Pod, resource_name: str) -> int:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from airflow_gpu_placement.engine.capacity_load import SLOTS
 from airflow_gpu_placement.engine.clearing_nodes import free_up, more_nodes, seen_again
 from airflow_gpu_placement.engine.filters.egress import allowed_regions
+from airflow_gpu_placement.engine.filters.node_resources import too_little
 from airflow_gpu_placement.engine.filters.pool_size import largest_node, most_pods
 from airflow_gpu_placement.engine.matching import interconnect
 from airflow_gpu_placement.model.reasons import ReasonCode
@@ -109,6 +111,11 @@ def _start(view: PoolView) -> list[Edit]:
     return [(("history", "start_timeouts"), _without(missed, view.pool.name))]
 
 
+def _refused(view: PoolView) -> list[Edit]:
+    refusals = msgspec.to_builtins(view.question.history.refusals)
+    return [(("history", "refusals"), _without(refusals, view.pool.name))]
+
+
 def _without(by_pool: dict[str, Any], pool_name: str) -> dict[str, Any]:
     return {name: value for name, value in by_pool.items() if name != pool_name}
 
@@ -151,7 +158,8 @@ def _region(view: PoolView) -> list[Edit]:
 
 
 def _capacity_type(view: PoolView) -> list[Edit]:
-    kind = view.pool.capacity_type
+    stage = view.stage("capacity_type")
+    kind = min({one.capacity_type for one in stage.candidates}) if stage else view.pool.capacity_type
     found: list[Edit] = []
     asked, profile = view.request.where.capacity_types, view.question.setting.profile
     if asked and kind not in asked:
@@ -212,6 +220,12 @@ def _quota(view: PoolView) -> list[Edit]:
     return [(("signals", "quota", view.local_queue or "", "available"), total + view.unseen_gpus)]
 
 
+def _node_resources(view: PoolView) -> list[Edit]:
+    """Ask for none of what is too little on most nodes; pod slots only others can free."""
+    short = next((resource for resource, _ in too_little(view).most_common() if resource != SLOTS), None)
+    return free_up(view) if short is None else [(("setting", "pod_resources", short), "0")]
+
+
 def _signals(view: PoolView) -> list[Edit]:
     if view.known and view.local_queue is not None and view.quota is None:
         total = view.question.total_gpus + view.unseen_gpus
@@ -258,7 +272,9 @@ _EDITS: dict[ReasonCode, Callable[[PoolView], list[Edit]]] = {
     ReasonCode.EXCLUDED_BY_HISTORY: _history,
     ReasonCode.NODES_LOST: _lost_nodes,
     ReasonCode.START_TIMED_OUT: _start,
+    ReasonCode.JOB_REFUSED: _refused,
     ReasonCode.INSUFFICIENT_FREE_GPUS: free_up,
     ReasonCode.GANG_DOES_NOT_FIT: free_up,
+    ReasonCode.NODE_RESOURCES_TAKEN: _node_resources,
     ReasonCode.NODES_NOT_SCHEDULABLE: free_up,
 }

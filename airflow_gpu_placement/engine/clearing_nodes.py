@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from airflow_gpu_placement.engine.capacity_load import SLOTS
 from airflow_gpu_placement.engine.gpu_models import complete, may_satisfy
 from airflow_gpu_placement.engine.matching import HGX_GPUS
+from airflow_gpu_placement.engine.potential import best_sizes
 from airflow_gpu_placement.engine.room import best_room
-from airflow_gpu_placement.engine.view import sizes
 from airflow_gpu_placement.model.pool import GpuIdentity
 from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals
 
@@ -24,11 +25,12 @@ def free_up(view: PoolView) -> Edits:
     if view.unseen:
         return [(("claims",), [])]
     size = view.question.gpus_per_node
-    free = {node.name: node.free if node.unusable_because is None else 0 for node in view.allowed}
-    most = {node.name: best // size for node, best in zip(view.matching, sizes(view.matching), strict=True)}
+    free = {node.name: 0 for node in view.allowed} | {node.name: gpus for node, gpus in view.open_nodes}
+    best = best_sizes(view, view.matching)
+    most = {node.name: gpus // size for node, gpus in zip(view.matching, best, strict=True)}
     inside = _largest_part(view)
     free = {name: gpus for name, gpus in free.items() if inside is None or name in inside}
-    grown = 0 if view.question.together else view.new_nodes * view.pods_per_new_node
+    grown = 0 if view.question.together else view.new_nodes * view.places_on_new_node
     missing = view.question.pods - grown - sum(gpus // size for gpus in free.values())
     changed: set[str] = set()
     while missing > 0:
@@ -45,7 +47,8 @@ def free_up(view: PoolView) -> Edits:
 def _largest_part(view: PoolView) -> frozenset[str] | None:
     if not view.question.together:
         return None
-    return best_room(view, list(zip(view.matching, sizes(view.matching), strict=True)), 0, {}).nodes
+    sized = list(zip(view.matching, best_sizes(view, view.matching), strict=True))
+    return best_room(view, sized, 0, {}).nodes
 
 
 def _node_edits(view: PoolView, free: dict[str, int]) -> Edits:
@@ -54,16 +57,28 @@ def _node_edits(view: PoolView, free: dict[str, int]) -> Edits:
         if node.name not in free:
             continue
         path = ("signals", "nodes", index)
-        allocatable = node.allocatable or node.capacity
+        (allocatable,) = best_sizes(view, (node,))
+        gpus = max(free[node.name], node.free if node.unusable_because is None else 0)
         values: dict[str, Any] = {
             "unusable_because": None,
             "closed": False,
+            "capacity": max(node.capacity, allocatable),
             "allocatable": allocatable,
-            "used": allocatable - free[node.name],
-            "free": free[node.name],
+            "used": allocatable - gpus,
+            "free": gpus,
+            "spare": _spare_for(view, node, free[node.name]),
         }
         found += [((*path, key), value) for key, value in values.items() if getattr(node, key) != value]
     return found
+
+
+def _spare_for(view: PoolView, node: NodeCapacity, gpus: int) -> dict[str, int]:
+    """Return what a node has to spare when it has all that pods on so many GPUs need beside them."""
+    pods = gpus // view.question.gpus_per_node
+    needed = {resource: amount * pods for resource, amount in view.question.beside.items()}
+    if SLOTS not in node.spare:
+        del needed[SLOTS]
+    return {**node.spare, **{one: max(node.spare.get(one, 0), least) for one, least in needed.items()}}
 
 
 def more_nodes(view: PoolView) -> Edits:
@@ -93,7 +108,7 @@ def _builtins(nodes: tuple[NodeCapacity, ...]) -> list[Any]:
 def _nodes_for(view: PoolView) -> tuple[NodeCapacity, ...]:
     request = view.request
     board = "HGX" in request.form_factors or request.interconnect == "nvswitch"
-    like = view.matching[0] if view.matching else None
+    like = view.matching[0] if view.matching and not view.untold else None
     gpu = _wanted_gpu(view) if like is None else like.gpu
     size = max(request.gpus_per_node, HGX_GPUS if board else 1, like.capacity if like is not None else 1)
     architecture = request.architecture if like is None else like.architecture
@@ -108,6 +123,7 @@ def _nodes_for(view: PoolView) -> tuple[NodeCapacity, ...]:
             free=size,
             zone=view.pool.place.zone or "zone",
             fabric="fabric",
+            spare={resource: amount * size for resource, amount in view.question.beside.items()},
             architecture=architecture,
         )
         for name, _ in zip(names, range(request.nodes), strict=False)

@@ -143,7 +143,10 @@ def _world(decision: Decision, pool_name: str) -> _World:
     (pool,) = [one for one in decision.pools if one.name == pool_name]
     lost = excluded_nodes(decision.pools, decision.history, decision.snapshot)[pool_name]
     history = msgspec.structs.replace(
-        decision.history, lost_nodes={pool_name: tuple(sorted(lost))} if lost else {}, lost_boots={}
+        decision.history,
+        lost_nodes={pool_name: tuple(sorted(lost))} if lost else {},
+        lost_boots={},
+        lost_in={},
     )
     return _World(
         request=decision.request,

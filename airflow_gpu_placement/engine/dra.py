@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from airflow_gpu_placement.engine.gpu_models import complete, read_model
+from airflow_gpu_placement.engine.gpu_models import complete, read_driver_name
 from airflow_gpu_placement.engine.quantity import whole
 from airflow_gpu_placement.engine.taints import not_tolerated
 from airflow_gpu_placement.model.pool import GpuIdentity
@@ -272,7 +272,7 @@ def _taints(found: _Found, rules: Sequence[DeviceTaintRule]) -> list[Taint]:
 def _identity(members: Sequence[_Found]) -> GpuIdentity | None:
     for found in members:
         name = _attribute(found.device, found.key.driver, "productName")
-        identity = read_model(str(name)) if name is not None else None
+        identity = read_driver_name(str(name)) if name is not None else None
         if identity is not None:
             return complete(identity)
     return None

@@ -11,6 +11,7 @@ from airflow_gpu_placement.engine.gpu_models import (
     canonical_model,
     complete,
     normalised,
+    read_driver_name,
     read_model,
 )
 from airflow_gpu_placement.engine.instance_types import gpu_of_instance_type
@@ -54,8 +55,12 @@ PRODUCT_LABELS = (
 _SXM_ONLY = frozenset({"V100", "A100", "H100", "H200", "B200", "B300"})
 """Models that GKE and the machine types of AWS offer on SXM boards only."""
 
-_GKE_NAMES = {"nvidia-tesla-a100": GpuIdentity(model="A100", memory_gb=40)}
-"""The one name of GKE that leaves its memory out although there are two kinds."""
+_GKE_NAMES = {
+    "nvidia-tesla-a100": GpuIdentity(model="A100", memory_gb=40),
+    "nvidia-tesla-p100": GpuIdentity(model="P100", memory_gb=16),
+    "nvidia-tesla-v100": GpuIdentity(model="V100", memory_gb=16),
+}
+"""Names of GKE that leave the memory out although there are two kinds: it has one of them only."""
 
 MACHINE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 
@@ -122,7 +127,8 @@ def _named(key: str, value: str) -> GpuIdentity:
     if key == _GKE and product in _GKE_NAMES:
         identity = _GKE_NAMES[product]
     else:
-        identity = read_model(product) or GpuIdentity(model=normalised(product))
+        read = read_driver_name if key == _PRODUCT else read_model
+        identity = read(product) or GpuIdentity(model=normalised(product))
     if key in {_GKE, _KARPENTER_AWS} and identity.form_factor is None and identity.model in _SXM_ONLY:
         identity = msgspec.structs.replace(identity, form_factor="SXM")
     return identity

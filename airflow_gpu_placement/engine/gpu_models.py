@@ -12,6 +12,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from airflow_gpu_placement.model.nearest import nearest
 from airflow_gpu_placement.model.pool import GpuIdentity
 
@@ -27,6 +29,7 @@ class Model(NamedTuple):
     :param aliases: further names without separators; the name itself is one anyway.
     :param form_classes: memory class of a form factor that has only one.
     :param named_gb: numbers in names that do not mean the memory of the GPU, and what they stand for.
+    :param architecture: of the processors that the model comes with on one module; ``None``: any.
     """
 
     classes: tuple[int, ...]
@@ -34,6 +37,7 @@ class Model(NamedTuple):
     aliases: tuple[str, ...] = ()
     form_classes: Mapping[str, int] = MappingProxyType({})
     named_gb: Mapping[int, int] = MappingProxyType({})
+    architecture: str | None = None
 
 
 KNOWN_MODELS: dict[str, Model] = {
@@ -48,11 +52,11 @@ KNOWN_MODELS: dict[str, Model] = {
     "B100": Model((192,), "SXM"),
     "B200": Model((180,), "SXM"),
     "B300": Model((288,), "SXM"),
-    "GB200": Model((192,)),
-    "GB300": Model((288,)),
-    "GB10": Model((128,)),
+    "GB200": Model((192,), architecture="arm64"),
+    "GB300": Model((288,), architecture="arm64"),
+    "GB10": Model((128,), architecture="arm64"),
     # 120 and 480 in its names are the memory of the CPU.
-    "GH200": Model((96, 144), named_gb={120: 96, 480: 96}),
+    "GH200": Model((96, 144), named_gb={120: 96, 480: 96}, architecture="arm64"),
     "H100": Model((64, 80, 94, 96), form_classes={"PCIe": 80, "NVL": 94}),
     "H20": Model((96, 141), "SXM"),
     "H200": Model((141,)),
@@ -112,6 +116,9 @@ _FORM_WORDS = {
 _MUTE_WORDS = frozenset({"hbm2", "hbm2e", "hbm3", "hbm3e", "ac", "vf", "3e", "4x"})
 _VARIANT_WORDS = {"mega": "MEGA"}
 
+_SUFFIXED_UNLESS_SXM = frozenset({"H200", "H800"})
+"""Models that the driver calls by nothing but their number when they are on an SXM board."""
+
 _ALIASES: dict[str, str] = {}
 for _name, _model in KNOWN_MODELS.items():
     for _alias in (_SEPARATORS.sub("", _name.lower()), *_model.aliases):
@@ -153,6 +160,17 @@ def _qualified(name: str, words: list[str]) -> GpuIdentity | None:
     if form_factor is None and name in {"H100", "H800"} and "hbm3" in words:
         form_factor = "SXM"
     return GpuIdentity(model=name, memory_gb=memory_gb, form_factor=form_factor, variant=variant)
+
+
+def read_driver_name(text: str) -> GpuIdentity | None:
+    """Read a name that the driver gives to a card, as GPU Feature Discovery and DRA drivers pass it on.
+
+    It writes ``PCIe`` and ``NVL`` into the names of those cards: one without is on an SXM board.
+    """
+    identity = read_model(text)
+    if identity is None or identity.form_factor is not None or identity.model not in _SUFFIXED_UNLESS_SXM:
+        return identity
+    return msgspec.structs.replace(identity, form_factor="SXM")
 
 
 def canonical_model(text: str) -> str | None:

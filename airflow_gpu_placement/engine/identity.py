@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.engine.bought import counts_as
 from airflow_gpu_placement.engine.gpu_models import complete
-from airflow_gpu_placement.model.pool import GpuIdentity
+from airflow_gpu_placement.model.pool import CapacityType, GpuIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals
 
 _MOST_NAMES = 3
+
+_Told = tuple[GpuIdentity | None, str | None, int, CapacityType | None, str | None]
+"""What a node says of itself that the catalogue may say otherwise."""
 
 
 def effective_gpu(pool: GpuPool, observed: GpuIdentity | None) -> GpuIdentity | None:
@@ -38,30 +42,34 @@ def effective_gpu(pool: GpuPool, observed: GpuIdentity | None) -> GpuIdentity | 
 
 
 def contradictions(pool: GpuPool, signals: PoolSignals | None) -> tuple[str, ...]:
-    """Name the nodes whose labels contradict what the catalogue says of them."""
-    said = pool.gpu
-    if signals is None or (
-        said.model is None
-        and said.memory_gb is None
-        and said.form_factor is None
-        and said.per_node is None
-        and pool.architecture is None
-    ):
+    """Name the nodes whose labels contradict what the catalogue says of them, and which of both counts."""
+    nodes = () if signals is None else signals.nodes
+    told: list[_Told] = [
+        (node.gpu, node.architecture, node.capacity, node.capacity_type, node.region) for node in nodes
+    ]
+    # Mostly all are alike, and then the first one tells all.
+    if told and told.count(told[0]) == len(told) and not _differences(pool, nodes[0]):
         return ()
-    by_text: dict[str, list[str]] = {}
-    for node in signals.nodes:
-        for text in _differences(pool, node):
+    by_text: dict[tuple[str, str], list[str]] = {}
+    found: dict[_Told, list[tuple[str, str]]] = {}
+    for node, facts in zip(nodes, told, strict=True):
+        if facts not in found:
+            found[facts] = _differences(pool, node)
+        for text in found[facts]:
             by_text.setdefault(text, []).append(node.name)
     return tuple(
-        f"SignalContradictsCatalog: {text} on {_few(names)}; the catalogue is believed"
-        for text, names in sorted(by_text.items())
+        f"SignalContradictsCatalog: {what} on {_few(names)}; the {counts} believed"
+        for (what, counts), names in sorted(by_text.items())
     )
 
 
-def _differences(pool: GpuPool, node: NodeCapacity) -> list[str]:
+def _differences(pool: GpuPool, node: NodeCapacity) -> list[tuple[str, str]]:
+    """Say what differs, and which of both is believed."""
     said, seen = pool.gpu, node.gpu
     pairs: list[tuple[str, str | float | None, str | float | None]] = [
-        ("architecture", pool.architecture, node.architecture)
+        ("architecture", pool.architecture, node.architecture),
+        ("region", pool.place.region, node.region),
+        ("capacity_type", pool.capacity_type, node.capacity_type),
     ]
     if seen is not None:
         pairs += [
@@ -69,13 +77,17 @@ def _differences(pool: GpuPool, node: NodeCapacity) -> list[str]:
             ("gpu.memory_gb", said.memory_gb, seen.memory_gb),
             ("gpu.form_factor", said.form_factor, seen.form_factor),
         ]
+    overruled = {"capacity_type"} if counts_as(pool, node.capacity_type) is not pool.capacity_type else set()
     found = [
-        f"{field}={_spelled(catalogue)} but labels say {_spelled(label)}"
+        (
+            f"{field}={_spelled(catalogue)} but labels say {_spelled(label)}",
+            "labels are" if field in overruled else "catalogue is",
+        )
         for field, catalogue, label in pairs
         if catalogue is not None and label is not None and catalogue != label
     ]
     if said.per_node is not None and node.capacity not in {0, said.per_node}:
-        found.append(f"gpu.per_node={said.per_node} but the node has {node.capacity}")
+        found.append((f"gpu.per_node={said.per_node} but the node has {node.capacity}", "catalogue is"))
     return found
 
 

@@ -26,6 +26,12 @@ def condition_of(job: Job | None, *types: str) -> Condition | None:
     return next((one for one in job.status.conditions if one.type in types and one.status == "True"), None)
 
 
+def out_of_time(job: Job | None) -> Condition | None:
+    """Return what a Job says of having run into its own time limit, if it has."""
+    condition = condition_of(job, "Failed", "FailureTarget")
+    return None if condition is None or condition.reason != "DeadlineExceeded" else condition
+
+
 def by_deletion(observation: Observation, policy: LossPolicy) -> Outcome | None:
     """Judge a Job that is gone, is being deleted, or whose end Airflow asked for.
 
@@ -80,8 +86,8 @@ def _cancelled(cause: str, message: str, observation: Observation, policy: LossP
 
 def by_deadline(observation: Observation, policy: LossPolicy) -> Outcome | None:
     """Recognise a Job that ran into its own time limit."""
-    condition = condition_of(observation.job, "Failed", "FailureTarget")
-    if condition is None or condition.reason != "DeadlineExceeded":
+    condition = out_of_time(observation.job)
+    if condition is None:
         return None
     return Outcome(
         kind=OutcomeKind.APPLICATION,

@@ -80,8 +80,8 @@ def _interruptions(
     counted: dict[str, int] = {}
     for attempt in attempts:
         took = _hours(attempt)
-        if took is None or attempt.ended_at is None or attempt.gpus is None or attempt.cause == START_TIMEOUT:
-            continue  # a job that never started held no GPU and lost none
+        if took is None or attempt.ended_at is None or attempt.gpus is None or _never_started(attempt):
+            continue  # it held no GPU and lost none
         age_days = max((now - attempt.ended_at).total_seconds(), 0.0) / _SECONDS_A_DAY
         weight = 0.5 ** (age_days / _HALF_LIFE_DAYS)
         name = attempt.pool
@@ -98,6 +98,10 @@ def _interruptions(
             )
             found[pool.name] = Estimate(value=rate, source=f"history({counted[pool.name]})")
     return found
+
+
+def _never_started(attempt: AttemptRecord) -> bool:
+    return attempt.cause == START_TIMEOUT or attempt.refusal is not None
 
 
 def _hours(attempt: AttemptRecord) -> float | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_gpu_placement.engine.gpu_models import satisfies
+from airflow_gpu_placement.engine.gpu_models import KNOWN_MODELS, may_satisfy, satisfies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_gpu_placement.engine.question import Question
-    from airflow_gpu_placement.model.pool import GpuIdentity, GpuPool
+    from airflow_gpu_placement.model.pool import CapacityType, GpuIdentity, GpuPool
 
 HGX_GPUS = 8
 """GPUs of a full SXM board."""
@@ -30,11 +30,15 @@ class Kind(NamedTuple):
     """What nodes of a pool have in common; nodes of one kind are judged once.
 
     :param gpus: devices that a node has; 0: unknown.
+    :param capacity_type: how it is bought.
+    :param told: labels tell its GPU; else there is only the catalogue's word.
     """
 
     gpu: GpuIdentity | None
     architecture: str | None
     gpus: int
+    capacity_type: CapacityType
+    told: bool = True
 
 
 class Stage(NamedTuple):
@@ -49,13 +53,20 @@ class Stage(NamedTuple):
 
 
 def interconnect(pool: GpuPool, kind: Kind) -> str | None:
-    """Return what joins the GPUs of a node: the catalogue's word, else what the form factor implies."""
+    """Return what joins the GPUs of a node: the catalogue's word, else the least that the form implies."""
     if pool.gpu.interconnect is not None:
         return pool.gpu.interconnect.lower()
     if kind.gpu is None or kind.gpu.form_factor != "SXM":
         return None
     full_board = kind.gpus >= HGX_GPUS and kind.gpu.model in _SWITCHED_MODELS
     return "nvswitch" if full_board else "nvlink"
+
+
+def may_be_switched(pool: GpuPool, kind: Kind) -> bool:
+    """Whether nothing tells if a full board has NVSwitch: its model is not in the table."""
+    if pool.gpu.interconnect is not None or kind.gpu is None or kind.gpu.form_factor != "SXM":
+        return False
+    return kind.gpus >= HGX_GPUS and kind.gpu.model not in KNOWN_MODELS
 
 
 def has_model(question: Question, _: GpuPool, kind: Kind) -> bool:
@@ -94,6 +105,11 @@ def has_architecture(question: Question, _: GpuPool, kind: Kind) -> bool:
     return kind.architecture not in question.history.excluded_architectures
 
 
+def has_capacity_type(question: Question, _: GpuPool, kind: Kind) -> bool:
+    """Whether request and profile allow how it is bought."""
+    return all(not allowed or kind.capacity_type in allowed for _, allowed in question.capacity_types)
+
+
 def _asks_architecture(question: Question) -> bool:
     return question.request.architecture is not None or bool(question.history.excluded_architectures)
 
@@ -104,7 +120,29 @@ _PROPERTIES: tuple[tuple[str, Callable[[Question], bool], Callable[[Question, Gp
     ("form_factor", lambda question: bool(question.request.form_factors), has_form_factor),
     ("interconnect", lambda question: question.request.interconnect is not None, has_interconnect),
     ("architecture", _asks_architecture, has_architecture),
+    ("capacity_type", lambda question: question.bounds_capacity_type, has_capacity_type),
 )
+
+
+def could_match(question: Question, pool: GpuPool, kind: Kind) -> bool:
+    """Whether nodes of a kind have all that is asked for, or may turn out to once labels and devices tell."""
+    full = kind if kind.gpus else kind._replace(gpus=HGX_GPUS)
+    return all(
+        met(question, pool, full) or (not kind.told and _is_open(name, question, pool, kind.gpu))
+        for name, asked, met in _PROPERTIES
+        if asked(question)
+    )
+
+
+def _is_open(name: str, question: Question, pool: GpuPool, gpu: GpuIdentity | None) -> bool:
+    """Whether the catalogue leaves open if a GPU that no label tells yet has a property."""
+    if name == "model":
+        return gpu is None or any(may_satisfy(gpu, wanted) for wanted in question.wanted)
+    if name == "memory":
+        return gpu is None or gpu.memory_gb is None
+    if name == "interconnect" and pool.gpu.interconnect is not None:
+        return False
+    return name in {"form_factor", "interconnect"} and (gpu is None or gpu.form_factor is None)
 
 
 Narrowing = tuple[tuple[Kind, ...], str | None]

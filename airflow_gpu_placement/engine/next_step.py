@@ -18,7 +18,15 @@ CONFIGURED_BY_THE_POOL = frozenset(
 """Causes that lie in how one cluster is set up; the same job may find in another what it misses here."""
 
 PERHAPS_ITS_OWN = frozenset(
-    {"NoEvidence", "ContainerStatusUnknown", "StartError", "DeviceFault", "NodePressure", "EndedEarly"}
+    {
+        "NoEvidence",
+        "ContainerStatusUnknown",
+        "StartError",
+        "DeviceFault",
+        "NodePressure",
+        "EndedEarly",
+        "SidecarFailed",
+    }
 )
 """Losses that a job can bring about itself: twice the same in different pools, and it is the job."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.engine.bought import PURCHASE_LABELS
 from airflow_gpu_placement.engine.capacity_fabric import ARCHITECTURE_LABELS, ZONE_LABELS
 from airflow_gpu_placement.engine.gpu import (
     AMD_PREFIXES,
@@ -42,6 +43,7 @@ _BEFORE_BOOT = frozenset(
         *MACHINE_LABELS,
         *ARCHITECTURE_LABELS,
         *ZONE_LABELS,
+        *PURCHASE_LABELS,
     }
 )
 """Labels that a cloud gives to a node that it is about to add. The others are put on by a program that runs
@@ -57,6 +59,7 @@ _TELLING = (
     *MACHINE_LABELS,
     *ARCHITECTURE_LABELS,
     *ZONE_LABELS,
+    *PURCHASE_LABELS,
 )
 
 
@@ -77,7 +80,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def telling_labels(labels: Mapping[str, str], fabric_label: str | None = None) -> Labels:
-    """Return those of a node's labels that tell its GPUs, its processors and where it is.
+    """Return those of a node's labels that tell its GPUs, its processors, where it is, how it is bought.
 
     :param fabric_label: the label that tells its fabric.
     """

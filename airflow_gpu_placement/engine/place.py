@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from airflow_gpu_placement import __version__
+from airflow_gpu_placement.engine.amounts import apart, deadline_words
+from airflow_gpu_placement.engine.bought import SPOT_LABELS
 from airflow_gpu_placement.engine.claims import unseen_claims
 from airflow_gpu_placement.engine.costs.total import cost_of
+from airflow_gpu_placement.engine.growth import most_to_come, new_nodes_match
 from airflow_gpu_placement.engine.history import excluded_nodes
 from airflow_gpu_placement.engine.identity import contradictions
 from airflow_gpu_placement.engine.pinning import node_labels
@@ -17,7 +20,6 @@ from airflow_gpu_placement.engine.question import Question
 from airflow_gpu_placement.engine.registry import FILTERS
 from airflow_gpu_placement.engine.view import PoolView
 from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
-from airflow_gpu_placement.model.pool import CapacityType
 from airflow_gpu_placement.model.reasons import TIERS, ReasonCode, Verdict, verdict_of
 from airflow_gpu_placement.model.request import GpuRequest
 
@@ -125,6 +127,7 @@ def judge(view: PoolView) -> PoolVerdict:
         free_gpus=view.free_gpus if view.fresh else None,
         gang_fits=view.fits_now if view.fresh else None,
         avoid_nodes=view.avoid_nodes if fits else (),
+        barred_labels=SPOT_LABELS if fits and view.question.refuses_spot else {},
         age_seconds=view.age_seconds,
         source=None if view.signals is None else view.signals.source,
         notes=_notes(view, fits=fits),
@@ -145,8 +148,13 @@ def _notes(view: PoolView, *, fits: bool) -> tuple[str, ...]:
     notes = [*contradictions(view.pool, view.signals)]
     if view.signals is not None:
         notes += view.signals.warnings
+    if most_to_come(view) and not new_nodes_match(view):
+        notes.append(
+            "the nodes that it may add are not counted: they may be like those that the job cannot use; say "
+            "in the catalogue what they have, or make a pool of each kind with its own node_selector"
+        )
     if fits and view.fits_now < view.question.pods <= view.room.grown:
-        missing = math.ceil((view.question.pods - view.fits_now) / view.pods_per_new_node)
+        missing = math.ceil((view.question.pods - view.fits_now) / view.places_on_new_node)
         notes.append(f"fits by growing: the pool must add {missing} node{'s' if missing > 1 else ''}")
     return tuple(notes)
 
@@ -163,7 +171,7 @@ def _preference(
     left = view.question.hours_left
     cost, history = verdict.cost, view.question.history
     return (
-        history.leave_spot and view.pool.capacity_type is CapacityType.SPOT,
+        history.leave_spot and view.may_be_taken_away,
         history.losses.get(verdict.pool, 0) > 0,
         left is not None and view.hours_to_end > left,
         view.hours_to_end if all_late else 0.0,
@@ -178,9 +186,9 @@ def _warnings(
 ) -> tuple[str, ...]:
     if not late:
         return ()
-    view = fitting[0][0]
-    needed, source = view.hours_to_end, view.basis.estimates.runtime_hours.source
+    view, source = fitting[0][0], fitting[0][0].basis.estimates.runtime_hours.source
+    needed, left = apart(view.hours_to_end, question.hours_left or 0.0)
     return (
-        f"no pool makes the deadline in {question.hours_left:.2f} h: {view.pool.name} ends earliest, in "
-        f"{needed:.2f} h (runtime: {source})",
+        f"no pool makes the deadline, which {deadline_words(left)}: {view.pool.name} ends earliest, in "
+        f"{needed} h (runtime: {source})",
     )

@@ -15,6 +15,7 @@ from airflow_gpu_placement.engine.container_evidence import (
     first_failure,
     waiting_trouble,
 )
+from airflow_gpu_placement.engine.decisive import bad_end, bystander_failures, decisive, good_end
 from airflow_gpu_placement.engine.finding import Finding
 from airflow_gpu_placement.model.outcome import OutcomeKind
 
@@ -91,17 +92,9 @@ def refused(pod: Pod) -> bool:
     )
 
 
-def has_run(pod: Pod) -> bool:
-    """Whether a container of the pod runs or has run, by what the node reported."""
-    return any(
-        one.state.running is not None or one.state.terminated is not None
-        for one in pod.status.container_statuses
-    )
-
-
 def ran_seconds(pod: Pod) -> float | None:
     """Return how long the container that ended badly first has run; ``None``: its times are not known."""
-    found = first_failure(statuses(pod))
+    found = bad_end(pod)
     if found is None:
         return None
     begin, end = when(found[1].started_at), when(found[1].finished_at)
@@ -119,20 +112,34 @@ def failed(pod: Pod) -> bool:
     An init container does not count before the phase says so: one that is a sidecar is started again.
     """
     return pod.status.phase == "Failed" or (
-        pod.status.phase != "Succeeded" and first_failure(pod.status.container_statuses) is not None
+        pod.status.phase != "Succeeded" and first_failure(decisive(pod)) is not None
     )
+
+
+def trained(pod: Pod) -> bool:
+    """Whether the pod has done its work, whatever becomes of containers beside the one that trains.
+
+    An exit code 0 in a pod that failed because the cluster took it away may be the answer to SIGTERM.
+    """
+    if pod.status.phase != "Failed":
+        return pod.status.phase == "Succeeded" or good_end(pod) is not None
+    return good_end(pod) is not None and _taken_away(pod) is None
 
 
 def judge(pod: Pod) -> Finding | None:
     """Say why a pod failed or cannot start; ``None``: nothing is wrong, or nothing can be said yet."""
     if not failed(pod):
         return _cannot_start(pod) or _starts_over(pod)
-    finding = _by_pod_reason(pod) or _by_disruption(pod) or _by_node_reason(pod) or _by_container(pod)
+    finding = _taken_away(pod) or _by_container(pod)
     if finding.by_exit and pod.metadata.deletion_timestamp is not None:
         finding = _stopped_by_deletion(finding)
     return msgspec.structs.replace(
         finding, pod=pod.metadata.name, node=pod.spec.node_name, never_started=never_started(pod)
     )
+
+
+def _taken_away(pod: Pod) -> Finding | None:
+    return _by_pod_reason(pod) or _by_disruption(pod) or _by_node_reason(pod)
 
 
 def _stopped_by_deletion(finding: Finding) -> Finding:
@@ -152,7 +159,7 @@ def _stopped_by_deletion(finding: Finding) -> Finding:
 def _cannot_start(pod: Pod) -> Finding | None:
     if pod.status.phase != "Pending":
         return None
-    finding = waiting_trouble(statuses(pod))
+    finding = waiting_trouble((*pod.status.init_container_statuses, *decisive(pod)))
     if finding is None:
         return None
     return msgspec.structs.replace(
@@ -162,7 +169,7 @@ def _cannot_start(pod: Pod) -> Finding | None:
 
 def _starts_over(pod: Pod) -> Finding | None:
     """Read the last end of a container that its node starts again and again: that never becomes an end."""
-    for one in pod.status.container_statuses:
+    for one in decisive(pod):
         waiting, last = one.state.waiting, one.last_state.terminated
         if waiting is not None and waiting.reason == "CrashLoopBackOff" and last is not None:
             finding = app_exit(pod, one.name, last, at=when(last.finished_at))
@@ -200,14 +207,10 @@ def _by_disruption(pod: Pod) -> Finding | None:
     if condition is None:
         return None
     announced = when(condition.last_transition_time)
-    at = _ended_at(pod)
-    if (
-        announced is not None
-        and at is not None
-        and at < announced
-        and first_failure(statuses(pod)) is not None
-    ):
-        return None  # it had failed by itself before
+    done = good_end(pod)
+    at = _ended_at(pod) if done is None else when(done.finished_at)
+    if announced is not None and at is not None and at < announced:
+        return None  # it had ended by itself before
     cause, what = _DISRUPTION_CAUSES.get(condition.reason, (condition.reason or "Disrupted", "disrupted"))
     if condition.reason == "TerminationByKubelet" and pod.status.reason in _SHUTDOWN_REASONS:
         cause, what = "NodeShutdown", "terminated because its node shuts down"
@@ -249,9 +252,18 @@ def _loss(cause: str, what: str, at: datetime | None, *, ambiguous: bool = False
 
 
 def _by_container(pod: Pod) -> Finding:
-    found = first_failure(statuses(pod))
+    found = bad_end(pod)
     if found is not None:
         return app_exit(pod, *found, at=when(found[1].finished_at))
+    beside = bystander_failures(pod)
+    if good_end(pod) is not None and beside:
+        return Finding(
+            kind=OutcomeKind.INFRASTRUCTURE,
+            cause="SidecarFailed",
+            what=f"failed for containers beside its training, which ended with 0: {beside}",
+            secondary=True,
+            ambiguous=True,
+        )
     return Finding(
         kind=OutcomeKind.INFRASTRUCTURE,
         cause=pod.status.reason or "NoEvidence",
@@ -264,7 +276,7 @@ def _by_container(pod: Pod) -> Finding:
 
 
 def _ended_at(pod: Pod) -> datetime | None:
-    found = first_failure(statuses(pod))
+    found = bad_end(pod)
     return None if found is None else when(found[1].finished_at)
 
 

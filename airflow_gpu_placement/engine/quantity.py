@@ -45,14 +45,19 @@ def units(resource: str, quantity: Quantity, *, round_up: bool = False) -> int:
     """Return a quantity of any resource as a whole number: thousandths of a CPU, bytes, devices."""
     if resource not in _THOUSANDTHS:
         return whole(quantity, round_up=round_up)
-    value = _decimal(str(quantity).strip())
-    return 0 if value is None else _rounded(value * 1000, round_up)
+    return _thousandths(str(quantity).strip(), round_up)
 
 
 @lru_cache(maxsize=4096)
 def _whole(text: str, round_up: bool) -> int:
     value = _decimal(text)
     return 0 if value is None else _rounded(value, round_up)
+
+
+@lru_cache(maxsize=4096)
+def _thousandths(text: str, round_up: bool) -> int:
+    value = _decimal(text)
+    return 0 if value is None else _rounded(value * 1000, round_up)
 
 
 def _rounded(value: Decimal, round_up: bool) -> int:

@@ -7,14 +7,17 @@ from datetime import timedelta
 from fnmatch import translate
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.capacity_load import BESIDE, SLOTS
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
 from airflow_gpu_placement.engine.lazy import lazy
+from airflow_gpu_placement.engine.quantity import units
 from airflow_gpu_placement.model.money import EgressRoute
+from airflow_gpu_placement.model.pool import CapacityType
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from airflow_gpu_placement.engine.costs.moves import Move
+    from airflow_gpu_placement.engine.costs.moves import Options
     from airflow_gpu_placement.engine.matching import Kind, Narrowing, Stage
     from airflow_gpu_placement.model.decision import History, Setting
     from airflow_gpu_placement.model.estimate import Estimate
@@ -42,8 +45,8 @@ class Question:
         self.total_gpus = request.total_gpus
         self.narrowed: dict[Narrowing, tuple[dict[str, Stage], tuple[Kind, ...]]] = {}
         """What was found out about the same kinds of node in another pool."""
-        self.moves: dict[str | None, tuple[Move, ...]] = {}
-        """What has to be moved to a region, found out for another pool there."""
+        self.moves: dict[str | None, Options] = {}
+        """What has to be moved to a region and from where it may come, found out for another pool there."""
         self.runtimes: dict[tuple[GpuIdentity, ...], Estimate] = {}
         """Runtimes on the GPUs of another pool."""
         self._runtimes: dict[GpuIdentity, float | None] = {}
@@ -56,10 +59,36 @@ class Question:
         return tuple(wanted_model(text) for text in self.request.models)
 
     @lazy
+    def beside(self) -> dict[str, int]:
+        """Needs of a pod beside GPUs on its node: always a slot, and CPU and memory if it asks for them."""
+        asked = self.setting.pod_resources
+        needs = {one: units(one, asked[one], round_up=True) for one in BESIDE if one in asked}
+        return {SLOTS: 1, **{resource: amount for resource, amount in needs.items() if amount > 0}}
+
+    @lazy
     def together(self) -> bool:
         """Whether the gang must stay inside one zone or fabric; one pod always does."""
         network = self.request.network
         return self.pods > 1 and (network.same_zone or network.same_fabric)
+
+    @lazy
+    def capacity_types(self) -> tuple[tuple[str, tuple[CapacityType, ...]], ...]:
+        """Who bounds how the capacity is bought, and the kinds that they allow; empty: all."""
+        profile = self.setting.profile
+        return (
+            ("the job", self.request.where.capacity_types),
+            (f"profile {profile.name}", profile.capacity_types),
+        )
+
+    @lazy
+    def bounds_capacity_type(self) -> bool:
+        """Whether any kind of capacity is left out."""
+        return any(allowed for _, allowed in self.capacity_types)
+
+    @lazy
+    def refuses_spot(self) -> bool:
+        """Whether the job must not run on capacity that may be taken away."""
+        return any(allowed and CapacityType.SPOT not in allowed for _, allowed in self.capacity_types)
 
     @lazy
     def price_cap(self) -> float | None:

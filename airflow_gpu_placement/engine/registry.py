@@ -20,16 +20,19 @@ from airflow_gpu_placement.engine.filters import (
     interconnect,
     lost_nodes,
     network,
+    node_resources,
     pool_size,
     price_cap,
     price_known,
     queue,
     quota,
+    refused,
     region,
     schedulable,
     signal_age,
     start,
     tenant,
+    untold,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 FILTERS: tuple[Callable[[PoolView], Reason | None], ...] = (
     gap.check,
+    untold.check,
     gpu_model.check,
     gpu_memory.check,
     form_factor.check,
@@ -50,6 +54,7 @@ FILTERS: tuple[Callable[[PoolView], Reason | None], ...] = (
     history.check,
     lost_nodes.check,
     start.check,
+    refused.check,
     tenant.check,
     egress.check,
     region.check,
@@ -62,6 +67,7 @@ FILTERS: tuple[Callable[[PoolView], Reason | None], ...] = (
     quota.check,
     free_gpus.check,
     gang.check,
+    node_resources.check,
     schedulable.check,
     signal_age.check,
 )

@@ -31,6 +31,7 @@ def best_room(
     nodes: Sequence[tuple[NodeCapacity, int]],
     new_nodes: int,
     unseen: Mapping[int, int],
+    new_gpus: int | None = None,
 ) -> Room:
     """Find the best room on nodes with this many free GPUs each.
 
@@ -40,9 +41,10 @@ def best_room(
 
     :param new_nodes: nodes that the pool can add.
     :param unseen: GPUs a pod -> pods of others that will land on some of these nodes.
+    :param new_gpus: GPUs of each of the new nodes; ``None``: those that the job can use.
     """
     gpus_per_node = view.question.gpus_per_node
-    new = [view.per_node or 0] * new_nodes if new_nodes else []
+    new = [view.gpus_of_new_node if new_gpus is None else new_gpus] * new_nodes if new_nodes else []
     if not view.question.together:
         return Room(*_both([gpus for _, gpus in nodes], new, gpus_per_node, unseen))
     network = view.request.network

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.engine.decisive import bystander_failures, has_run
 from airflow_gpu_placement.engine.end_grade import end_grade
-from airflow_gpu_placement.engine.pod_evidence import ended, has_run, when
+from airflow_gpu_placement.engine.pod_evidence import ended, when
 from airflow_gpu_placement.model.outcome import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
@@ -48,7 +49,21 @@ def running(observation: Observation) -> Outcome:
                         message=f"pod {pod.metadata.name} {what} ({condition.message})",
                         pod=pod.metadata.name,
                     )
-    return Outcome(kind=OutcomeKind.RUNNING)
+    return _beside_a_failure(observation) or Outcome(kind=OutcomeKind.RUNNING)
+
+
+def _beside_a_failure(observation: Observation) -> Outcome | None:
+    """Say that a container which does not train has ended badly: nothing follows from it."""
+    for pod in observation.pods:
+        beside = bystander_failures(pod)
+        if beside:
+            return Outcome(
+                kind=OutcomeKind.RUNNING,
+                cause="SidecarFailed",
+                message=f"beside the training in pod {pod.metadata.name}, containers have failed: {beside}",
+                pod=pod.metadata.name,
+            )
+    return None
 
 
 def pod_gone(observation: Observation) -> Outcome | None:

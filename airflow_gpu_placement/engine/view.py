@@ -5,154 +5,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.beside import usable
 from airflow_gpu_placement.engine.costs.basis import Basis
-from airflow_gpu_placement.engine.identity import effective_gpu
+from airflow_gpu_placement.engine.growth import gpus_of_new_node, nodes_for_others, nodes_to_come
 from airflow_gpu_placement.engine.lazy import lazy
-from airflow_gpu_placement.engine.matching import Kind, Stage, stages
+from airflow_gpu_placement.engine.nodes_view import NodesView
 from airflow_gpu_placement.engine.room import Room, best_room
 from airflow_gpu_placement.model.pool import Execution
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from airflow_gpu_placement.engine.question import Question
-    from airflow_gpu_placement.model.pool import GpuIdentity, GpuPool
-    from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals, QuotaSignals
+    from airflow_gpu_placement.model.signals import NodeCapacity, QuotaSignals
 
 
-def sizes(nodes: Sequence[NodeCapacity]) -> list[int]:
-    """Return the GPUs that each node can have free at best.
-
-    Devices that were withdrawn do not come back by waiting, so allocatable counts. Nothing allocatable at
-    all is how a node looks while its device plugin restarts, so there capacity counts.
-    """
-    return [node.allocatable or node.capacity for node in nodes]
-
-
-class PoolView:
-    """A pool, its signals and a question; everything here is derived from those and computed at most once.
-
-    :param excluded: names of nodes that this logical task must not use again.
-    :param unseen: GPUs a pod -> pods of other attempts that will land here and were not seen yet.
-    """
-
-    def __init__(
-        self,
-        question: Question,
-        pool: GpuPool,
-        signals: PoolSignals | None,
-        excluded: frozenset[str],
-        unseen: Mapping[int, int],
-    ) -> None:
-        self.question = question
-        self.request = question.request
-        self.pool = pool
-        self.signals = signals
-        self.excluded = excluded
-        self.unseen = unseen
-        self.known = signals is not None and signals.gap is None
-        """Whether the pool's nodes were seen."""
-        self.nodes = signals.nodes if signals is not None and self.known else ()
-
-    @lazy
-    def age_seconds(self) -> float | None:
-        """Age of the signals; ``None``: there are none."""
-        if self.signals is None:
-            return None
-        return (self.question.now - self.signals.observed_at).total_seconds()
-
-    @lazy
-    def fresh(self) -> bool:
-        """Whether the nodes were seen recently enough to say what is free."""
-        age = self.age_seconds
-        return self.known and age is not None and age <= self.pool.max_signal_age_seconds
-
-    @lazy
-    def node_kinds(self) -> tuple[Kind, ...]:
-        """Kind that each node counts as: the catalogue's word, else that of the labels."""
-        labels = [(node.gpu, node.architecture, node.capacity) for node in self.nodes]
-        # Mostly all are alike, and comparing them is cheaper than looking their kind up.
-        if labels and labels.count(labels[0]) == len(labels):
-            return (self._kind(*labels[0]),) * len(labels)
-        kinds = {label: self._kind(*label) for label in set(labels)}
-        return tuple([kinds[label] for label in labels])
-
-    def _kind(self, gpu: GpuIdentity | None, architecture: str | None, capacity: int) -> Kind:
-        return Kind(effective_gpu(self.pool, gpu), self.pool.architecture or architecture, capacity)
-
-    @lazy
-    def declared(self) -> GpuIdentity | None:
-        """GPU of the pool as far as the catalogue alone tells it."""
-        return effective_gpu(self.pool, None)
-
-    @lazy
-    def kinds(self) -> tuple[Kind, ...]:
-        """Different kinds of node; what the catalogue says of one when none was seen."""
-        kinds = self.node_kinds
-        if kinds:
-            alike = kinds.count(kinds[0]) == len(kinds)
-            return kinds[:1] if alike else tuple(dict.fromkeys(kinds))
-        return (Kind(self.declared, self.pool.architecture, self.pool.gpu.per_node or 0),)
-
-    @lazy
-    def _narrowed(self) -> tuple[dict[str, Stage], tuple[Kind, ...]]:
-        return stages(self.question, self.pool, self.kinds)
-
-    def stage(self, name: str) -> Stage | None:
-        """Return which kinds have a property among those that passed before it; ``None``: not asked for."""
-        return self._narrowed[0].get(name)
-
-    @lazy
-    def matching_kinds(self) -> tuple[Kind, ...]:
-        """Kinds of node that have all that is asked for, or as much of it as any has."""
-        return self._narrowed[1]
-
-    @lazy
-    def identities(self) -> tuple[GpuIdentity, ...]:
-        """Different GPUs of the pool, by name; the catalogue's word when no node was seen."""
-        return _distinct(self.kinds)
-
-    @lazy
-    def matching_identities(self) -> tuple[GpuIdentity, ...]:
-        """Different GPUs of the matching nodes, by name: what the job would get."""
-        if len(self.matching_kinds) == len(self.kinds):
-            return self.identities
-        return _distinct(self.matching_kinds) or self.identities
-
-    @lazy
-    def matching(self) -> tuple[NodeCapacity, ...]:
-        """Nodes of the matching kinds.
-
-        When none has all that is asked for, those that come nearest: a pool with the wrong GPU is still told
-        whether it is full.
-        """
-        kinds = self.matching_kinds
-        if len(kinds) == len(self.kinds):
-            return self.nodes
-        return tuple([node for node, kind in zip(self.nodes, self.node_kinds, strict=True) if kind in kinds])
-
-    @lazy
-    def has_whole_gpus(self) -> bool:
-        """Whether the pool can have a whole GPU at all: not when each node's devices are shares or slices."""
-        return not self.matching or self.grows or any(node.whole for node in self.matching)
-
-    @property
-    def grows(self) -> bool:
-        """Whether the pool adds nodes to itself."""
-        return self.pool.growth.max_nodes is not None
-
-    @lazy
-    def allowed(self) -> tuple[NodeCapacity, ...]:
-        """List the matching nodes that history does not exclude."""
-        excluded = self.excluded
-        if not excluded:
-            return self.matching
-        return tuple([node for node in self.matching if node.name not in excluded])
+class PoolView(NodesView):
+    """A pool, its signals and a question: what fits, where, and at which price."""
 
     @lazy
     def open_nodes(self) -> list[tuple[NodeCapacity, int]]:
-        """List the allowed nodes that take new pods, each with its free GPUs."""
-        return [(node, node.free) for node in self.allowed if node.unusable_because is None]
+        """List the allowed nodes that take new pods, each with the free GPUs that the job can use."""
+        return usable(self.question, [node for node in self.allowed if node.unusable_because is None])
 
     @lazy
     def unseen_gpus(self) -> int:
@@ -166,18 +39,19 @@ class PoolView:
         return max(free - self.unseen_gpus, 0)
 
     @lazy
-    def per_node(self) -> int | None:
-        """GPUs of a node that the pool would add; ``None``: nothing tells."""
-        if self.pool.gpu.per_node is not None:
-            return self.pool.gpu.per_node
-        return max((node.capacity for node in self.matching), default=0) or None
+    def new_nodes(self) -> int:
+        """Nodes that the pool can still add to itself for this job."""
+        return nodes_to_come(self) - nodes_for_others(self)
 
     @lazy
-    def new_nodes(self) -> int:
-        """Nodes that the pool can still add to itself."""
-        if self.pool.growth.max_nodes is None or not self.known:
-            return 0
-        return max(self.pool.growth.max_nodes - len(self.nodes), 0)
+    def gpus_of_new_node(self) -> int:
+        """GPUs of such a node that the job can use."""
+        return gpus_of_new_node(self)
+
+    @property
+    def places_on_new_node(self) -> int:
+        """Pods of the request that one takes with all that they need."""
+        return self.gpus_of_new_node // self.question.gpus_per_node
 
     @lazy
     def room(self) -> Room:
@@ -194,24 +68,9 @@ class PoolView:
         """Whether the whole gang fits now, or once the pool has grown."""
         return self.room.grown >= self.question.pods
 
-    def pods_ever(self, nodes: Sequence[NodeCapacity]) -> int:
-        """Return how many pods these nodes could hold if they were empty and in order, with growth."""
-        gpus_per_node = self.question.gpus_per_node
-        now = sum([size // gpus_per_node for size in sizes(nodes)])
-        if self.pool.growth.max_nodes is None:
-            return now
-        return max(now, self.pool.growth.max_nodes * self.pods_per_new_node)
-
-    def together_ever(self, nodes: Sequence[NodeCapacity]) -> int:
-        """Return the same for one zone or fabric when the gang must stay inside one."""
-        if not self.question.together:
-            return self.pods_ever(nodes)
-        new = max((self.pool.growth.max_nodes or 0) - len(self.nodes), 0)
-        return best_room(self, list(zip(nodes, sizes(nodes), strict=True)), new, {}).grown
-
     @property
     def pods_per_new_node(self) -> int:
-        """Pods of the request that a node holds that the pool would add."""
+        """Pods of the request for which a node that the pool would add has GPUs."""
         return (self.per_node or 0) // self.question.gpus_per_node
 
     @lazy
@@ -245,9 +104,10 @@ class PoolView:
     @lazy
     def billed_gpus(self) -> int:
         """GPUs that are paid: whole nodes where the pool adds nodes for the job."""
-        if not self.grows or not self.pods_per_new_node:
+        each = self.places_on_new_node or self.pods_per_new_node
+        if not self.grows or not each:
             return self.question.total_gpus
-        return math.ceil(self.question.pods / self.pods_per_new_node) * (self.per_node or 0)
+        return math.ceil(self.question.pods / each) * (self.per_node or 0)
 
     @lazy
     def cash_price(self) -> float | None:
@@ -274,12 +134,6 @@ class PoolView:
     def usd_per_hour(self) -> float | None:
         """Price of the whole request for an hour."""
         return None if self.cash_price is None else self.cash_price * self.billed_gpus
-
-
-def _distinct(kinds: Sequence[Kind]) -> tuple[GpuIdentity, ...]:
-    if len(kinds) == 1:
-        return () if kinds[0].gpu is None else (kinds[0].gpu,)
-    return tuple(sorted({kind.gpu for kind in kinds if kind.gpu is not None}, key=str))
 
 
 def _price(usd: float | None) -> float | None:

@@ -23,6 +23,9 @@ INSTALLATION_LABEL = f"{LABEL_PREFIX}installation"
 MARKER_KEY = "gpu_placement_attempt"
 """XCom by which a trigger tells whether the attempt that it watches for is still the current one."""
 
+RESUMED_KEY = "gpu_placement_resumed"
+"""XCom of the id of the attempt on which a worker decides from now on; empty while a trigger watches."""
+
 MAX_MOVES = 3
 """How often a job that did not start in time is placed again within one try."""
 
@@ -97,15 +100,31 @@ class AttemptPhase(StrEnum):
     ENDED = "ended"
 
 
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That a cluster did not take a job, for a reason that may pass.
+
+    :param at: when it last did not.
+    :param times: how often in a row.
+    :param why: what it said.
+    """
+
+    at: datetime
+    times: int = 1
+    why: str = ""
+
+
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of one launch of an attempt; an attempt that is moved has several.
 
     :param clear_number: how often the DAG run had been cleared then.
+    :param max_tries: number of its last try but one, as Airflow had it then: only a clear of this very task
+        raises it.
     :param move: number of the launch within its attempt.
     :param region: of the pool, where its checkpoints are near; ``None``: the catalogue did not tell.
     :param grade: how well the end of its remote job is proven; ``None``: it may still run.
     :param lost_nodes: nodes that were lost while it ran.
     :param lost_boots: node that was lost -> its boot id then, as far as it was seen.
+    :param refusal: its cluster has not taken the job; ``None``: it has.
     :param exclude_pool: its pool is set up in a way that the job cannot run there.
     :param exclude_architecture: processor on which the job's image does not run.
     :param gpus: GPUs of the whole gang, by which its time counts in interruption rates.
@@ -121,6 +140,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     try_number: int
     fence: int
     clear_number: int = 0
+    max_tries: int = 0
     move: int = 0
     pool: str
     region: str | None = None
@@ -136,6 +156,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     grade: EndGrade | None = None
     lost_nodes: tuple[str, ...] = ()
     lost_boots: dict[str, str] = {}
+    refusal: Refusal | None = None
     exclude_pool: bool = False
     exclude_architecture: str | None = None
     started_at: datetime | None = None
@@ -152,15 +173,31 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return (self.attempt_id, self.move) == (other.attempt_id, other.move)
 
 
+class Counting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Since when a task is being placed, and the last try that went by it.
+
+    :param since: when the first decision was made since the task was cleared.
+    :param max_tries: Airflow's number of the task's last try but one, which only a clear of this task raises.
+    """
+
+    since: datetime
+    attempt_id: str
+    try_number: int
+    max_tries: int
+
+
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Memory of one logical task.
 
     :param generation: part of the checkpoint root; a new one starts training from nothing.
     :param last_fence: largest fence ever given out.
     :param attempts: every launch, oldest first, capped.
+    :param counting: since when its time counts; ``None``: no decision was made yet, or an earlier version of
+        the package wrote this.
     """
 
     version: int = 1
     generation: int = 1
     last_fence: int = 0
     attempts: tuple[AttemptRecord, ...] = ()
+    counting: Counting | None = None

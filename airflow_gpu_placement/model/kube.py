@@ -123,11 +123,12 @@ class Container(Struct, frozen=True):
 
 
 class PodSpec(Struct, frozen=True):
-    """``spec`` of a pod."""
+    """``spec`` of a pod; its own ``resources``, of CPU and memory, count before those of its containers."""
 
     node_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    resources: Resources = Resources()
     overhead: dict[str, Quantity] = {}
     tolerations: tuple[Toleration, ...] = ()
     node_selector: dict[str, str] = {}
@@ -207,6 +208,7 @@ class PodStatus(Struct, frozen=True):
     """``status`` of a pod."""
 
     phase: str = "Pending"
+    nominated_node_name: str = ""
     reason: str = ""
     message: str = ""
     conditions: tuple[Condition, ...] = ()

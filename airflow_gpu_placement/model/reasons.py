@@ -52,8 +52,10 @@ class ReasonCode(StrEnum):
     EXCLUDED_BY_HISTORY = "ExcludedByHistory"
     NODES_LOST = "NodesLost"
     START_TIMED_OUT = "StartTimedOut"
+    JOB_REFUSED = "JobRefused"
     INSUFFICIENT_FREE_GPUS = "InsufficientFreeGpus"
     GANG_DOES_NOT_FIT = "GangDoesNotFit"
+    NODE_RESOURCES_TAKEN = "NodeResourcesTaken"
     NODES_NOT_SCHEDULABLE = "NodesNotSchedulable"
     CLUSTER_UNREACHABLE = "ClusterUnreachable"
     SIGNALS_MISSING = "SignalsMissing"
@@ -85,8 +87,10 @@ TIERS: dict[ReasonCode, Tier] = {
     ReasonCode.EXCLUDED_BY_HISTORY: Tier.NEVER,
     ReasonCode.NODES_LOST: Tier.NOT_NOW,
     ReasonCode.START_TIMED_OUT: Tier.NOT_NOW,
+    ReasonCode.JOB_REFUSED: Tier.NOT_NOW,
     ReasonCode.INSUFFICIENT_FREE_GPUS: Tier.NOT_NOW,
     ReasonCode.GANG_DOES_NOT_FIT: Tier.NOT_NOW,
+    ReasonCode.NODE_RESOURCES_TAKEN: Tier.NOT_NOW,
     ReasonCode.NODES_NOT_SCHEDULABLE: Tier.NOT_NOW,
     ReasonCode.CLUSTER_UNREACHABLE: Tier.UNKNOWN,
     ReasonCode.SIGNALS_MISSING: Tier.UNKNOWN,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
     model_validator,
 )
@@ -23,13 +26,45 @@ if TYPE_CHECKING:
 _UNSWITCHED = frozenset({"PCIe", "NVL"})
 """Form factors whose boards have no NVSwitch: a card alone, or a few joined by a bridge."""
 
+MOST_GPUS = 1024
+"""GPUs of one node."""
+
+_MOST_HOURS = 1_000_000
+"""More than a hundred years; much longer times are none that a calendar has."""
+
+_MOST_PRIORITY = 10**9
+
+_EMPTY = (
+    "an empty text names nothing (did a template render to nothing?); write a name, or leave the field out, "
+    "or write [], to ask for nothing"
+)
+_MOMENT = "write a moment with its time zone, for example '2026-12-24T18:00:00+01:00', or '...Z' for UTC"
+
 
 def _listed(value: object) -> object:
-    """Read one text as a list, since a template makes a text of everything: ``a, b`` or ``['a', 'b']``."""
-    if not isinstance(value, str):
+    """Read one text as a list, since a template makes a text of everything: ``a, b`` or ``['a', 'b']``.
+
+    An empty text is refused: it would ask for nothing, which is everything. A name that is given twice counts
+    once.
+    """
+    if isinstance(value, str):
+        value = _parts(value)
+    if not isinstance(value, list | tuple):
         return value
-    words = value.strip().strip("[]()").split(",")
-    return tuple(word for part in words if (word := part.strip().strip("'\"")))
+    words = [word.strip() if isinstance(word, str) else word for word in value]
+    if "" in words:
+        raise ValueError(_EMPTY)
+    return tuple(word for index, word in enumerate(words) if word not in words[:index])
+
+
+def _parts(text: str) -> list[str]:
+    inside = text.strip()
+    if inside[:1] + inside[-1:] in {"[]", "()"}:
+        inside = inside[1:-1].strip()
+        if not inside:
+            return []
+    # Python ends a tuple of one with a comma.
+    return [part.strip().strip("'\"") for part in inside.removesuffix(",").split(",")]
 
 
 def _form_factors(value: object) -> object:
@@ -38,6 +73,17 @@ def _form_factors(value: object) -> object:
 
 def _network_kinds(value: object) -> object:
     return _spelled(value, NETWORK_KINDS, "kind of network")
+
+
+def _moment(value: object, read: ValidatorFunctionWrapHandler) -> datetime:
+    """Read a moment; one without a time zone is nowhere on earth."""
+    try:
+        moment: datetime = read(value)
+    except ValidationError:
+        raise ValueError(f"{value!r} is no moment; {_MOMENT}") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"{value!s} has no time zone; {_MOMENT}")
+    return moment
 
 
 def _spelled(value: object, known: tuple[str, ...], what: str) -> object:
@@ -49,14 +95,17 @@ def _spelled(value: object, known: tuple[str, ...], what: str) -> object:
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 """A list of names; a single text is a list of one, or several with commas between."""
 
+Hours = Annotated[float, Field(gt=0, le=_MOST_HOURS)]
+"""A time that is neither nothing nor for ever."""
+
 Folded = BeforeValidator(lambda value: plain_word(value) if isinstance(value, str) else value)
 """A fixed word in any spelling: ``NVLink`` is ``nvlink``, ``on-demand`` is ``on_demand``."""
 
 
 class Need(BaseModel):
-    """Base of the request's groups: frozen, unknown fields refused."""
+    """Base of the request's groups: frozen; unknown fields and numbers that are not finite refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class NetworkNeed(Need):
@@ -66,11 +115,12 @@ class NetworkNeed(Need):
         ``gpudirect-rdma``, ``slingshot`` and ``ethernet``; empty: any.
     :param min_gbps: least bandwidth of a node in Gbit/s.
     :param same_zone: all nodes in one zone.
-    :param same_fabric: all nodes on one fabric (NVLink domain, InfiniBand island, placement block).
+    :param same_fabric: all nodes on one fabric (NVLink domain, InfiniBand island, placement block); which
+        label of a node tells it is in the catalogue's ``network.fabric_label``.
     """
 
     kinds: Annotated[tuple[str, ...], BeforeValidator(_network_kinds), BeforeValidator(_listed)] = ()
-    min_gbps: Annotated[float, Field(gt=0)] | None = None
+    min_gbps: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     same_zone: bool = False
     same_fabric: bool = False
 
@@ -104,14 +154,15 @@ class TimeNeed(Need):
     :param runtime_hours: expected training time on the GPUs asked for.
     :param runtime_hours_by_model: the same for each GPU model, where it differs.
     :param deadline: moment by which it must have ended, with a time zone.
-    :param complete_within_hours: the same, counted from the first decision. One of the two.
+    :param complete_within_hours: the same, counted from the first decision over all tries and waits; a task
+        that is cleared has all of it again. One of the two.
     :param deadline_is_hard: a pool that cannot make it is refused; needs a known runtime.
     """
 
-    runtime_hours: Annotated[float, Field(gt=0)] | None = None
-    runtime_hours_by_model: dict[str, Annotated[float, Field(gt=0)]] = {}
-    deadline: AwareDatetime | None = None
-    complete_within_hours: Annotated[float, Field(gt=0)] | None = None
+    runtime_hours: Hours | None = None
+    runtime_hours_by_model: dict[str, Hours] = {}
+    deadline: Annotated[datetime, WrapValidator(_moment)] | None = None
+    complete_within_hours: Hours | None = None
     deadline_is_hard: bool = False
 
     @model_validator(mode="after")
@@ -139,17 +190,22 @@ class CheckpointNeed(Need):
     """
 
     uri: str | None = None
-    size_gib: Annotated[float, Field(ge=0)] | None = None
-    interval_minutes: Annotated[float, Field(gt=0)] | None = None
+    size_gib: Annotated[float, Field(ge=0, le=1_000_000_000)] | None = None
+    interval_minutes: Annotated[float, Field(gt=0, le=_MOST_HOURS * 60)] | None = None
 
     @field_validator("uri")
     @classmethod
     def _absolute(cls, value: str | None) -> str | None:
-        if value is None or "://" in value or value.startswith("/"):
-            return value.rstrip("/") if value else None
-        raise ValueError(
-            f"{value!r} is neither a URL nor an absolute path; write for example 's3://bucket/prefix'"
-        )
+        if value is None:
+            return None
+        scheme, is_url, path = value.partition("://")
+        if not value.startswith("/") and not (scheme and is_url):
+            wrong = "neither a URL nor an absolute path"
+        elif not (path if is_url else value).strip("/ "):
+            wrong = "no folder: it names the root of everything"
+        else:
+            return value.rstrip("/")
+        raise ValueError(f"{value!r} is {wrong}; write for example 's3://bucket/prefix'")
 
 
 class GpuRequest(Need):
@@ -171,10 +227,10 @@ class GpuRequest(Need):
     :param price_cap_usd_per_gpu_hour: pools that cost more, or whose price is unknown, are refused.
     """
 
-    gpus_per_node: Annotated[int, Field(ge=1, le=1024)] = 1
+    gpus_per_node: Annotated[int, Field(ge=1, le=MOST_GPUS)] = 1
     nodes: Annotated[int, Field(ge=1, le=4096)] = 1
     models: Names = ()
-    min_memory_gb: Annotated[float, Field(gt=0)] | None = None
+    min_memory_gb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     form_factors: Annotated[tuple[str, ...], BeforeValidator(_form_factors), BeforeValidator(_listed)] = ()
     interconnect: Annotated[Literal["nvlink", "nvswitch"], Folded] | None = None
     architecture: Annotated[Literal["amd64", "arm64"], Folded] | None = None
@@ -183,8 +239,8 @@ class GpuRequest(Need):
     data: Names = ()
     checkpoint: CheckpointNeed = CheckpointNeed()
     time: TimeNeed = TimeNeed()
-    priority: int = 0
-    price_cap_usd_per_gpu_hour: Annotated[float, Field(ge=0)] | None = None
+    priority: Annotated[int, Field(ge=-_MOST_PRIORITY, le=_MOST_PRIORITY)] = 0
+    price_cap_usd_per_gpu_hour: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
 
     @model_validator(mode="after")
     def _no_unrendered_template(self) -> GpuRequest:

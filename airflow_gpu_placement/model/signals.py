@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from airflow_gpu_placement.model.pool import GpuIdentity
+from airflow_gpu_placement.model.pool import CapacityType, GpuIdentity
 
 
 class GapKind(StrEnum):
@@ -36,15 +36,20 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     :param capacity: devices that the node has.
     :param allocatable: devices that pods may use (unhealthy ones are not in it).
-    :param used: devices held by pods that are bound and not ended, terminating ones included.
+    :param used: devices held by pods that are bound and not ended, terminating ones included, and by pods
+        that the scheduler has promised the node.
     :param free: devices that a new pod could get now; 0 when the node is not usable.
     :param fabric: value of the pool's fabric label; nodes with the same value are on one fabric.
     :param architecture: ``amd64`` or ``arm64``.
-    :param labels: those of its labels that tell its GPUs, its processors and where it is.
+    :param region: where its labels say that it is.
+    :param capacity_type: how its labels say that it is bought; ``None``: none tells.
+    :param labels: those of its labels that tell its GPUs, its processors, where it is and how it is bought.
     :param boot: first eight characters of its boot id, which tell two boots apart; empty: not known.
     :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
     :param shares: shares of GPUs that it offers instead.
     :param slices: profile -> slices of GPUs that it offers instead, or beside whole ones.
+    :param spare: pod slots (``pods``), thousandths of a CPU (``cpu``) and bytes (``memory``) that pods leave
+        free, without what the node does not tell.
     :param closed: the scheduler would, or should, put no new pod on it.
     :param unusable_because: short reason such as ``cordoned`` or ``taint gpu=maintenance:NoSchedule``, also
         where its devices are no whole GPUs; ``None``: usable.
@@ -59,11 +64,14 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     zone: str | None = None
     fabric: str | None = None
     architecture: str | None = None
+    region: str | None = None
+    capacity_type: CapacityType | None = None
     labels: dict[str, str] = {}
     boot: str = ""
     whole: bool = True
     shares: int = 0
     slices: dict[str, int] = {}
+    spare: dict[str, int] = {}
     closed: bool = False
     unusable_because: str | None = None
 
@@ -102,6 +110,9 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
     :param source: what was read, such as ``nodes and pods of https://10.0.0.1:6443``.
     :param cluster_uid: uid of the ``kube-system`` namespace that answered.
     :param quota: LocalQueue name -> what Kueue would admit there; empty on pools without Kueue.
+    :param waiting: GPUs a pod -> pods of others for which there is no room, and which get the next nodes that
+        a growing pool adds.
+    :param largest: the most pod slots, CPU and memory that a node of a growing pool has, as in ``spare``.
     :param gpu_resource: extended resource under which its nodes have GPUs; ``None``: nothing was read.
     :param latency_seconds: time that the cluster took for its first answer.
     """
@@ -112,6 +123,8 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
     cluster_uid: str | None = None
     nodes: tuple[NodeCapacity, ...] = ()
     quota: dict[str, QuotaSignals] = {}
+    waiting: dict[int, int] = {}
+    largest: dict[str, int] = {}
     gpu_resource: str | None = None
     latency_seconds: float | None = None
     gap: SignalGap | None = None

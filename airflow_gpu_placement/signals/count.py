@@ -7,7 +7,6 @@ at each read from a socket, and with many clusters many sockets are ready togeth
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from airflow_gpu_placement.clusters.turns import a_turn
@@ -15,16 +14,15 @@ from airflow_gpu_placement.engine.capacity import (
     capacity_warnings,
     members_of,
     node_capacities,
-    pool_fabric_label,
-    used_devices,
 )
+from airflow_gpu_placement.engine.capacity_load import Load, largest
 from airflow_gpu_placement.engine.capacity_report import report
 from airflow_gpu_placement.engine.dra import dra_view
 from airflow_gpu_placement.engine.gpu_devices import with_resource_of
 from airflow_gpu_placement.model.signals import GapKind, PoolSignals, SignalGap
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from airflow_gpu_placement.engine.capacity_report import CapacityReport
     from airflow_gpu_placement.engine.dra import DraView
@@ -42,11 +40,10 @@ _PART = 250
 async def signals_of_pools(pools: Sequence[GpuPool], state: ClusterState) -> list[PoolSignals]:
     """Return the signals of every pool of a cluster."""
     seen = [await _of_cluster(pool, state) for pool in pools]
-    used: dict[str, Counter[str]] = {one.pool.gpu.resource_name: Counter() for one in seen}
+    load = Load(one.pool.gpu.resource_name for one in seen)
     async for pods in _parts(state.pods):
-        for resource_name, held in used.items():
-            held.update(used_devices(pods, resource_name))
-    return [await _signals(one, state, used[one.pool.gpu.resource_name]) for one in seen]
+        load.add(pods)
+    return [await _signals(one, state, load) for one in seen]
 
 
 class _Seen(NamedTuple):
@@ -62,10 +59,11 @@ async def _of_cluster(pool: GpuPool, state: ClusterState) -> _Seen:
         return _Seen(with_resource_of(pool, members), members)
 
 
-async def _signals(seen: _Seen, state: ClusterState, used: Mapping[str, int]) -> PoolSignals:
+async def _signals(seen: _Seen, state: ClusterState, load: Load) -> PoolSignals:
     pool = seen.pool
     gap = _wrong_cluster(pool, state)
-    nodes = await _nodes(seen, state, used) if gap is None else ()
+    nodes = await _nodes(seen, state, load) if gap is None else ()
+    grows = gap is None and pool.growth.max_nodes is not None
     async with a_turn():
         return PoolSignals(
             pool=pool.name,
@@ -73,6 +71,8 @@ async def _signals(seen: _Seen, state: ClusterState, used: Mapping[str, int]) ->
             source=state.source,
             cluster_uid=state.uid,
             nodes=nodes,
+            waiting=load.waiting(pool, seen.members) if grows else {},
+            largest=largest(seen.members) if grows else {},
             gpu_resource=pool.gpu.resource_name if gap is None else None,
             latency_seconds=state.latency_seconds,
             gap=gap,
@@ -93,14 +93,12 @@ def _wrong_cluster(pool: GpuPool, state: ClusterState) -> SignalGap | None:
     )
 
 
-async def _nodes(seen: _Seen, state: ClusterState, used: Mapping[str, int]) -> tuple[NodeCapacity, ...]:
+async def _nodes(seen: _Seen, state: ClusterState, load: Load) -> tuple[NodeCapacity, ...]:
     pool, members = seen
     dra = await asyncio.to_thread(_dra, pool, state)
-    async with a_turn():
-        fabric_label = pool_fabric_label(members, pool)
     found: list[NodeCapacity] = []
     async for part in _parts(members):
-        found += node_capacities(part, (), pool, used=used, dra=dra, fabric_label=fabric_label)
+        found += node_capacities(part, (), pool, load=load, dra=dra)
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
 from airflow_gpu_placement.engine.identity import effective_gpu
+from airflow_gpu_placement.model.pool import CapacityType
 from airflow_gpu_placement.model.reasons import Verdict
 from tests.property.fleets import Situation, decide
 
@@ -42,18 +43,52 @@ def lost_in_cluster_of(situation: Situation, pool: GpuPool) -> set[str]:
 
 def acceptable(situation: Situation, pool: GpuPool) -> list[NodeCapacity]:
     """Return the nodes that a job may really use, worked out in another way than the engine does."""
-    request = situation.request
     lost = lost_in_cluster_of(situation, pool)
     return [
         node
         for node in situation.snapshot.pools[pool.name].nodes
-        if node.name not in lost
-        and node.unusable_because is None
-        and _right_gpu(situation, pool, node)
-        and (request.architecture or pool.architecture or node.architecture)
-        == (pool.architecture or node.architecture)
-        and (pool.architecture or node.architecture) not in situation.history.excluded_architectures
+        if node.name not in lost and node.unusable_because is None and is_right(situation, pool, node)
     ]
+
+
+def is_right(situation: Situation, pool: GpuPool, node: NodeCapacity) -> bool:
+    """Whether a node has what is asked for, be it free or not."""
+    architecture = pool.architecture or node.architecture
+    return (
+        _right_gpu(situation, pool, node)
+        and _right_purchase(situation, pool, node)
+        and (situation.request.architecture or architecture) == architecture
+        and architecture not in situation.history.excluded_architectures
+    )
+
+
+def places(situation: Situation, node: NodeCapacity) -> int:
+    """Return how many of the job's pods find GPUs on a node, a slot, and the CPU and memory of their own."""
+    resources = situation.setting.pod_resources
+    cpu, memory = float(resources.get("cpu", 0)) * 1000, float(resources.get("memory", 0))
+    most = node.free // situation.request.gpus_per_node
+    pods = 0
+    while (
+        pods < most
+        and node.spare.get("pods", most) > pods
+        and node.spare.get("cpu", 0) >= cpu * (pods + 1)
+        and node.spare.get("memory", 0) >= memory * (pods + 1)
+    ):
+        pods += 1
+    return pods
+
+
+def bought(pool: GpuPool, node: NodeCapacity) -> CapacityType:
+    """Return how a node is bought: spot if anybody says so, else reserved if anybody does."""
+    said = {pool.capacity_type, node.capacity_type}
+    return next(
+        kind for kind in (CapacityType.SPOT, CapacityType.RESERVED, CapacityType.ON_DEMAND) if kind in said
+    )
+
+
+def _right_purchase(situation: Situation, pool: GpuPool, node: NodeCapacity) -> bool:
+    bounds = (situation.request.where.capacity_types, situation.setting.profile.capacity_types)
+    return all(not allowed or bought(pool, node) in allowed for allowed in bounds)
 
 
 def _right_gpu(situation: Situation, pool: GpuPool, node: NodeCapacity) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from hypothesis import strategies as st
 
+from airflow_gpu_placement.model.attempt import Refusal
 from airflow_gpu_placement.model.decision import History, Setting
 from airflow_gpu_placement.model.estimate import Estimate, Knowledge
 from airflow_gpu_placement.model.money import BUILT_IN_PROFILES, Dataset, Egress, EgressRoute, Profile, Tenant
@@ -83,7 +84,9 @@ def _node(pick: Picker) -> NodeCapacity:
         zone=pick.mostly("a", "b", None, one_in=4),
         fabric=pick.mostly("f1", "f2", None, one_in=3),
         architecture=pick.mostly("amd64", "arm64", None, one_in=10),
+        capacity_type=pick.mostly(None, *CapacityType, one_in=8),
         whole=whole,
+        spare=pick.mostly({"cpu": 90_000}, {"pods": 2, "cpu": 9_000}, {"pods": 0}, {}, one_in=16),
         unusable_because=closed,
     )
     labels = {PRODUCT_LABEL: node.gpu, "kubernetes.io/arch": node.architecture}
@@ -164,7 +167,7 @@ def _request(pick: Picker) -> GpuRequest:
 
 _HARD = (False, True, True)
 _RARE: dict[str, list[Any]] = {
-    "min_memory_gb": [40.0, 80.0, 80.0, 96.0],
+    "min_memory_gb": [40.0, 80.0, 80.0, 96.0, 96.0],
     "form_factors": [("SXM",), ("PCIe",), ("HGX",)],
     "interconnect": ["nvlink", "nvswitch", "nvswitch"],
     "architecture": ["amd64", "amd64", "arm64"],
@@ -240,6 +243,7 @@ def _setting(pick: Picker) -> Setting:
         datasets=DATASETS,
         egress=(EgressRoute(source="east", target="*", usd_per_gib=0.02, gbps=10.0, origin="given"),),
         knowledge=knowledge,
+        pod_resources=pick.mostly({}, {"cpu": "8"}, {"cpu": "64", "memory": "1"}, one_in=10),
         may_wait_for_budget=pick.of(False, True),
     )
 
@@ -274,6 +278,11 @@ def _history(pick: Picker) -> History:
             for name in NAMES
             if pick.mostly(False, True, one_in=20)
         },
+        refusals={
+            name: Refusal(at=NOW - timedelta(seconds=pick.of(10, 100)), times=pick.of(1, 3), why="no")
+            for name in NAMES
+            if pick.mostly(False, True, one_in=20)
+        },
         since=pick.of(None, NOW - timedelta(hours=1)),
     )
 
@@ -285,5 +294,6 @@ REQUESTS = table(_request, 500)
 SETTINGS = table(_setting, 300)
 CLAIMS = table(_claims, 60)
 HISTORIES = table(_history, 120)
+WAITING = st.sampled_from(({}, {}, {}, {8: 1}, {8: 2, 4: 1, 1: 3}, {16: 9}))
 GAPS = st.sampled_from(list(GapKind))
 STATES = st.sampled_from(("seen",) * 16 + ("stale", "gap", "gap", "gap", "missing"))

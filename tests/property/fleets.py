@@ -28,6 +28,7 @@ from tests.property.fleet_parts import (
     REQUESTS,
     SETTINGS,
     STATES,
+    WAITING,
 )
 from tests.unit.engine.builders import NOW
 
@@ -81,6 +82,7 @@ def pool_with_signals(draw: st.DrawFn, name: str) -> tuple[GpuPool, PoolSignals 
         source="test",
         nodes=tuple(msgspec.structs.replace(node, name=f"n{index}") for index, node in enumerate(found)),
         quota=draw(QUOTAS) if gap is None and pool.execution is Execution.KUEUE else {},
+        waiting=draw(WAITING) if gap is None and pool.growth.max_nodes else {},
         gap=gap,
     )
     return pool, signals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -13,9 +14,16 @@ from airflow_gpu_placement.engine import counterfactual as why
 from airflow_gpu_placement.engine import place as engine
 from airflow_gpu_placement.engine.explain import details, from_json, line, table_text, to_json
 from airflow_gpu_placement.model.money import Egress
-from airflow_gpu_placement.model.pool import Execution, Price
+from airflow_gpu_placement.model.pool import CapacityType, Execution, Price
 from airflow_gpu_placement.model.reasons import Verdict
-from tests.property.acceptable import acceptable, fitting, lost_in_cluster_of
+from tests.property.acceptable import (
+    acceptable,
+    bought,
+    fitting,
+    is_right,
+    lost_in_cluster_of,
+    places,
+)
 from tests.property.fleet_parts import PRODUCT_LABEL
 from tests.property.fleets import Situation, decide
 
@@ -35,13 +43,18 @@ def a_fitting_pool_can_really_take_the_job(situation: Situation) -> None:
         assert (situation.now - signals.observed_at).total_seconds() <= pool.max_signal_age_seconds
         assert pool.name not in situation.history.excluded_pools
         _meets_rules(situation, pool)
+        _is_bought_as_allowed(situation, pool, verdict)
         _affords(situation, pool, verdict)
         nodes = acceptable(situation, pool)
         new = 0
         if pool.growth.max_nodes is not None:
-            new = max(pool.growth.max_nodes - len(signals.nodes), 0) * (
-                (pool.gpu.per_node or 0) // request.gpus_per_node
-            )
+            each = pool.gpu.per_node or 0
+            theirs = math.ceil(sum(gpus * n for gpus, n in signals.waiting.items() if gpus <= each) / each)
+            left = max(pool.growth.max_nodes - len(signals.nodes) - theirs, 0)
+            # A node to come may be like any that is there, but for what the catalogue tells.
+            there = [msgspec.structs.replace(node, capacity=each) for node in signals.nodes]
+            if all(is_right(situation, pool, node) for node in there):
+                new = left * (each // request.gpus_per_node)
         assert _room(situation, nodes) + new >= request.nodes
         if pool.execution is Execution.KUEUE:
             queues = pool.kueue.local_queues
@@ -51,15 +64,27 @@ def a_fitting_pool_can_really_take_the_job(situation: Situation) -> None:
 
 
 def _room(situation: Situation, nodes: Sequence[NodeCapacity]) -> int:
-    network, size = situation.request.network, situation.request.gpus_per_node
+    network = situation.request.network
     if situation.request.nodes == 1 or not (network.same_zone or network.same_fabric):
-        return sum(node.free // size for node in nodes)
+        return sum(places(situation, node) for node in nodes)
     rooms: Counter[object] = Counter()
     for node in nodes:
         zone, fabric = node.zone if network.same_zone else "", node.fabric if network.same_fabric else ""
         alone = network.same_fabric and node.fabric is None
-        rooms[node.name if alone else (zone, fabric)] += node.free // size
+        rooms[node.name if alone else (zone, fabric)] += places(situation, node)
     return max(rooms.values(), default=0)
+
+
+def _is_bought_as_allowed(situation: Situation, pool: GpuPool, verdict: PoolVerdict) -> None:
+    nodes = situation.snapshot.pools[pool.name].nodes
+    left = {bought(pool, node) for node in nodes if node.name not in verdict.avoid_nodes}
+    for allowed in (situation.request.where.capacity_types, situation.setting.profile.capacity_types):
+        assert not allowed or (left or {pool.capacity_type}) <= set(allowed)
+        if allowed and CapacityType.SPOT not in allowed:
+            assert verdict.barred_labels
+    rate = None if verdict.cost is None else verdict.cost.estimates["interruptions_per_gpu_hour"]
+    if rate is not None and rate.source == "default":
+        assert (rate.value > 1e-3) is (CapacityType.SPOT in (left or {pool.capacity_type}))
 
 
 def _meets_rules(situation: Situation, pool: GpuPool) -> None:
@@ -67,8 +92,6 @@ def _meets_rules(situation: Situation, pool: GpuPool) -> None:
     where, network = request.where, request.network
     assert not where.regions or region in where.regions
     assert not where.denied_regions or region not in (*where.denied_regions, None)
-    for allowed in (where.capacity_types, setting.profile.capacity_types):
-        assert not allowed or pool.capacity_type in allowed
     assert not network.kinds or pool.network.kind in network.kinds
     assert not network.min_gbps or (pool.network.gbps or 0) >= network.min_gbps
     for name in request.data:

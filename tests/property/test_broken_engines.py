@@ -10,7 +10,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_gpu_placement.engine import counterfactual as why
+from airflow_gpu_placement.engine import growth, nodes_view
 from airflow_gpu_placement.engine import place as engine
+from airflow_gpu_placement.engine import view as view_module
+from airflow_gpu_placement.engine.costs import basis as basis_module
 from airflow_gpu_placement.engine.costs.total import cost_of
 from airflow_gpu_placement.engine.filters import gap, region, signal_age
 from airflow_gpu_placement.engine.registry import FILTERS
@@ -18,6 +21,7 @@ from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode, Verdict
 from tests.property import laws
 from tests.property.claimed import SCRIPTS, claims_and_pods_are_counted_once
+from tests.property.copies import another_copy_never_makes_a_pool_dearer, more_copies
 from tests.property.fleet_parts import PRODUCT_LABEL
 from tests.property.fleets import Situation, contests, pool_with_signals, situations
 
@@ -64,6 +68,21 @@ def without(monkeypatch: pytest.MonkeyPatch, *checks: Callable[[PoolView], Reaso
 def test_a_missing_filter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that forgets regions chooses a pool where the job may not run."""
     without(monkeypatch, region.check)
+    assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "broken"),
+    [
+        (view_module, "usable", lambda _, nodes: [(node, node.free) for node in nodes]),
+        (view_module, "nodes_for_others", lambda _: 0),
+    ],
+)
+def test_counting_gpus_alone_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, broken: Callable[..., Any]
+) -> None:
+    """An engine that forgets CPU, memory and pod slots, or those who wait for the nodes to come."""
+    monkeypatch.setattr(module, name, broken)
     assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
 
 
@@ -138,6 +157,18 @@ def test_a_job_that_may_land_on_another_gpu_is_noticed(
     assert breaks(laws.labels_keep_wrong_nodes_out_and_no_right_one, situations(least_pools=1))
 
 
+def test_a_spot_node_taken_for_a_firm_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that believes the catalogue alone."""
+    monkeypatch.setattr(nodes_view, "counts_as", lambda pool, _: pool.capacity_type)
+    assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
+
+
+def test_a_node_to_come_taken_for_a_right_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that hopes for the best of a pool with several kinds."""
+    monkeypatch.setattr(growth, "new_nodes_match", lambda _: True)
+    assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
+
+
 def test_a_hidden_cost_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that leaves the last term out of the list."""
     whole = cost_of
@@ -209,3 +240,18 @@ def test_a_claim_missed_or_counted_twice_is_noticed(monkeypatch: pytest.MonkeyPa
     """An engine that forgets what it promised, or what it already sees."""
     monkeypatch.setattr(engine, "unseen_claims", broken)
     assert breaks(claims_and_pods_are_counted_once, SCRIPTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [
+        ("cheapest", lambda options, _: tuple(min(one, key=lambda move: move.usd) for one in options)),
+        ("worth_a_look", lambda _: []),
+    ],
+)
+def test_a_copy_chosen_for_its_fee_alone_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, broken: Callable[..., Any]
+) -> None:
+    """An engine that forgets what waiting for data costs, or that a budget or a deadline is to be kept."""
+    monkeypatch.setattr(basis_module, name, broken)
+    assert breaks(another_copy_never_makes_a_pool_dearer, more_copies())

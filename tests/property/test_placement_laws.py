@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from airflow_gpu_placement.model.reasons import ReasonCode
 from tests.property import laws
+from tests.property.copies import MoreCopies, another_copy_never_makes_a_pool_dearer, more_copies
 from tests.property.fleets import Situation, contests, decide, pool_with_signals, situations
 
 if TYPE_CHECKING:
@@ -82,6 +83,13 @@ def test_terms_add_up_to_the_total(situation: Situation) -> None:
 def test_a_higher_price_never_makes_a_pool_preferred_more(situation: Situation, more: float | None) -> None:
     """The order follows the money."""
     laws.a_higher_price_never_makes_a_pool_preferred_more(situation, more)
+
+
+@settings(LAWS, max_examples=400)
+@given(more_copies())
+def test_another_copy_of_the_data_never_makes_a_pool_dearer(copies: MoreCopies) -> None:
+    """The copy that is brought is the one that the whole job is cheapest with."""
+    another_copy_never_makes_a_pool_dearer(copies)
 
 
 @LAWS

@@ -85,8 +85,12 @@ def _runtime_on(gpus: Sequence[GpuIdentity], question: Question) -> Estimate:
 
 
 def _interruptions(view: PoolView) -> Estimate:
+    """Return the rate of the pool; what was learnt while it counted as firm tells nothing of spot nodes."""
+    declared, kind = view.pool.interruptions_per_gpu_hour, view.pool.capacity_type
+    if view.may_be_taken_away and kind is not CapacityType.SPOT:
+        return interruption_prior(declared, CapacityType.SPOT)
     learnt = view.question.setting.knowledge.interruptions_per_gpu_hour.get(view.pool.name)
-    return learnt or interruption_prior(view.pool.interruptions_per_gpu_hour, view.pool.capacity_type)
+    return learnt or interruption_prior(declared, kind)
 
 
 def interruption_prior(declared: float | None, capacity_type: CapacityType) -> Estimate:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool without a node of the architecture; an unknown one is never the right one."""
-    stage = view.stage("architecture")
-    if stage is None or stage.passed:
+    stage = view.failed("architecture")
+    if stage is None:
         return None
     excluded = view.question.history.excluded_architectures
     needed = view.request.architecture or f"not {' or '.join(sorted(excluded))}"

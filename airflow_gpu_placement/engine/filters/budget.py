@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.amounts import apart
 from airflow_gpu_placement.engine.budget import covers
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
@@ -21,10 +22,11 @@ def check(view: PoolView) -> Reason | None:
         return None
     tenant = view.question.setting.tenant
     name = "" if tenant is None else tenant.name
+    needed, observed = apart(cash, left)
     return Reason(
         code=ReasonCode.BUDGET_EXHAUSTED,
-        needed=f"{cash:.2f} USD",
-        observed=f"{left:.2f} USD left",
-        message=f"the job would cost {cash:.2f} USD in pool {view.pool.name}, tenant {name} has "
-        f"{left:.2f} USD left in this month",
+        needed=f"{needed} USD",
+        observed=f"{observed} USD left",
+        message=f"the job would cost {needed} USD in pool {view.pool.name}, tenant {name} has "
+        f"{observed} USD left in this month",
     )

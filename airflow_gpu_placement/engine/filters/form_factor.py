@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool none of whose GPUs has the form factor; an unknown one is never the right one."""
-    stage = view.stage("form_factor")
-    if stage is None or stage.passed:
+    stage = view.failed("form_factor")
+    if stage is None:
         return None
     needed = " or ".join(view.request.form_factors)
     if not view.nodes and (view.declared is None or view.declared.form_factor is None):
         return undeclared(view, needed, "how its GPUs are mounted", "gpu.model and gpu.form_factor")
     kinds = {
-        f"{kind.gpu.form_factor} x {kind.gpus}"
+        f"{kind.gpu.form_factor} x {kind.gpus}" if kind.gpus else kind.gpu.form_factor
         for kind in stage.candidates
         if kind.gpu is not None and kind.gpu.form_factor is not None
     }

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool none of whose wanted GPUs is large enough; an unknown memory is never enough."""
-    stage = view.stage("memory")
-    if stage is None or stage.passed:
+    stage = view.failed("memory")
+    if stage is None:
         return None
     least = view.request.min_memory_gb
     if not view.nodes and (view.declared is None or view.declared.memory_gb is None):

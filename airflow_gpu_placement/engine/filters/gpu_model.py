@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool none of whose GPUs is named by the request."""
-    stage = view.stage("model")
-    if stage is None or stage.passed:
+    stage = view.failed("model")
+    if stage is None:
         return None
     if not view.nodes and view.declared is None:
         return undeclared(view, " or ".join(view.request.models), "which GPU it has", "gpu.model")
     if not view.nodes and view.declared is not None and _may_be_right(view.declared, view):
         what = f"which kind of {view.declared.model} it has"
         return undeclared(view, " or ".join(view.request.models), what, "gpu.memory_gb and gpu.form_factor")
-    observed = ", ".join(str(gpu) for gpu in view.identities) or "unknown"
+    observed = ", ".join(str(gpu) for gpu in view.identities)
     return Reason(
         code=ReasonCode.GPU_MODEL_NOT_OFFERED,
         needed=" or ".join(view.request.models),
@@ -37,11 +37,6 @@ def _may_be_right(declared: GpuIdentity, view: PoolView) -> bool:
 
 
 def _message(view: PoolView, observed: str) -> str:
-    if not view.identities:
-        return (
-            f"no label of the nodes of pool {view.pool.name} tells their GPU model; set gpu.model of the "
-            "pool in the catalogue"
-        )
     asked = " or ".join(view.request.models)
     parts = [f"pool {view.pool.name} has {observed}, not {asked}"]
     offered = view.question.offered_models

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.potential import together_ever
 from airflow_gpu_placement.engine.view import few
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
@@ -15,22 +16,22 @@ def check(view: PoolView) -> Reason | None:
     """Refuse a pool that is large enough, but not without the nodes that were lost.
 
     It may fit later: a lost node counts again once its boot id is another, or once it came back and has told
-    the end of the job.
+    the end of the job. One whose Node object is gone is on its way back too.
     """
     if not view.known or view.grows or not view.excluded:
         return None  # a pool that grows replaces its nodes
-    lost = [node.name for node in view.matching if node.name in view.excluded]
-    left = [node for node in view.matching if node.name not in view.excluded]
+    lost = [node.name for node in view.possible if node.name in view.excluded]
+    left = [node for node in view.possible if node.name not in view.excluded]
     request = view.request
-    if not lost or view.together_ever(left) >= request.nodes:
+    if not lost or together_ever(view, left) >= request.nodes:
         return None
-    if view.together_ever(view.matching) < request.nodes:
+    if together_ever(view, view.possible) < request.nodes:
         return None
     it, is_ = ("it", "is") if len(lost) == 1 else ("they", "are")
     return Reason(
         code=ReasonCode.NODES_LOST,
         needed=f"{request.nodes} x {request.gpus_per_node} GPUs on nodes never lost",
-        observed=f"{len(left)} of {len(view.matching)} nodes never lost",
+        observed=f"{len(left)} of {len(view.possible)} nodes never lost",
         message=(
             f"earlier tries of this task lost {few(lost)} in pool {view.pool.name}; without "
             f"{'it' if len(lost) == 1 else 'them'} the pool is too small, until {it} {is_} booted anew"

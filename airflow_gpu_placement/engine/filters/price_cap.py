@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.amounts import apart
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -15,9 +16,10 @@ def check(view: PoolView) -> Reason | None:
     cap, price = view.question.price_cap, view.cash_price
     if cap is None or price is None or price <= cap:
         return None
+    observed, needed = apart(price, cap, 6, "g")
     return Reason(
         code=ReasonCode.PRICE_CAP_EXCEEDED,
-        needed=f"<= {cap:g} USD per GPU hour",
-        observed=f"{price:g} USD",
-        message=f"a GPU of pool {view.pool.name} costs {price:g} USD an hour, the cap is {cap:g}",
+        needed=f"<= {needed} USD per GPU hour",
+        observed=f"{observed} USD",
+        message=f"a GPU of pool {view.pool.name} costs {observed} USD an hour, the cap is {needed}",
     )

@@ -40,6 +40,35 @@ NO_CONN_ID = (
             ],
             id="a tag that would run code",
         ),
+        pytest.param(
+            "version: 1\nregion: \x1b[31mred",
+            [
+                "line 2, column 9: holds the character U+001B, which YAML does not allow; remove it (what is "
+                "copied from a terminal may hold such, for its colours)"
+            ],
+            id="a colour of a terminal",
+        ),
+        pytest.param(
+            'version: 1\na: [1, "\\ud800"]',
+            ["a[1]: holds half of a character (line 2); write the character itself"],
+            id="half of a character",
+        ),
+        pytest.param(
+            "version: 1\na: {b: 2026-13-45, c: 1" + "0" * 5000 + ", d: !!int '', e: !!float '', f: !!bool g}",
+            [
+                "a.b: '2026-13-45' is not a date (line 2)",
+                f"a.c: '1{'0' * 55}... is not a whole number (line 2)",
+                "a.d: '' is not a whole number (line 2)",
+                "a.e: '' is not a number (line 2)",
+                "a.f: 'g' is not true or false (line 2)",
+            ],
+            id="values that are none",
+        ),
+        pytest.param(
+            "a: " + "[" * 5000 + "]" * 5000,
+            ["is nested too deeply; no catalogue needs more than a few levels"],
+            id="without bottom",
+        ),
         pytest.param("version: 1", ["pools: is missing; list at least one pool"], id="no pools"),
         pytest.param(
             "version: 1\npools: []",

@@ -48,6 +48,16 @@ if TYPE_CHECKING:
             {"gpu": "{per_node: 0}"}, "pools[0].gpu.per_node: must be at least 1, not 0", id="too small"
         ),
         pytest.param(
+            {"gpu": "{per_node: 8}", "max_nodes": "1000000000"},
+            "pools[0].max_nodes: must be at most 100000, not 1000000000",
+            id="more nodes than any cluster has",
+        ),
+        pytest.param(
+            {"price": f"{{gpu_hour_usd: 1{'0' * 400}}}"},
+            f"pools[0].price.gpu_hour_usd: must be a number, not 1{'0' * 56}...",
+            id="more than a number can be",
+        ),
+        pytest.param(
             {"gpu": "{per_node: 7.5}"},
             "pools[0].gpu.per_node: must be a whole number, not 7.5",
             id="a part of a GPU",
@@ -171,3 +181,12 @@ if TYPE_CHECKING:
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, fields: dict[str, str], want: str) -> None:
     """File, path and pool, what is wrong, and what to write where that is known."""
     assert problems(tmp_path, one(**fields)) == [f"{want} (pool 'a')"]
+
+
+def test_a_number_of_more_digits_than_python_writes_is_told(tmp_path: Path) -> None:
+    """Its digits cannot be shown, its place can."""
+    for key, want in (("max_nodes: ", "at most 100000"), ("max_nodes: -", "at least 1")):
+        text = f"{one(gpu='{per_node: 8}')}    {key}0x{'f' * 9000}\n"
+        assert problems(tmp_path, text) == [
+            f"pools[0].max_nodes: must be {want}, not a number of more than 4300 digits (pool 'a')"
+        ]

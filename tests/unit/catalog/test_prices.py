@@ -52,6 +52,7 @@ def test_a_cell_is_a_price_or_unknown(cell: str, want: float | None) -> None:
         pytest.param("-1", "'-1' is negative; leave the cell empty when the price is unknown", id="negative"),
         pytest.param("1,234.5", "'1,234.5' is not a plain number such as 1234.5", id="thousands"),
         pytest.param("$3", "'$3' is not a plain number such as 1234.5", id="a currency"),
+        pytest.param("1e999", "'1e999' is too large for a price", id="more than a number can be"),
         pytest.param("inf", "'inf' is not a plain number such as 1234.5", id="no end"),
         pytest.param("3 USD", "'3 USD' is not a plain number such as 1234.5", id="a unit"),
     ],
@@ -123,6 +124,23 @@ def test_the_first_list_that_knows_the_pool_counts(tmp_path: Path) -> None:
     assert (found["a"][0], found["b"]) == (3.0, (0.1, "ours.csv, row 2"))
 
 
+def test_a_list_that_does_not_know_the_price_leaves_it_to_the_next(tmp_path: Path) -> None:
+    """The pool has a row in the first; only when no list knows more is that the source."""
+    (tmp_path / "ours.csv").write_text("pool,price\na,N/A\nb,N/A\n")
+    text = POOLS.replace("prices:\n", "prices:\n  - {file: ours.csv}\n")
+    found = prices_of(tmp_path, "pool,price\na,3\n", text)
+    assert (found["a"], found["b"]) == ((3.0, f"{MAY} 2"), (None, "ours.csv, row 3"))
+
+
+def test_the_machine_comes_on_top_of_a_listed_price(tmp_path: Path) -> None:
+    """As on top of a price in the catalogue; a price of a node is divided first."""
+    text = POOLS.replace("per_node: 8},", "per_node: 8}, price: {machine_hour_usd: 8},")
+    assert prices_of(tmp_path, "pool,price\na,2\n", text)["a"][0] == 3.0
+    per_node = text.replace("source: price list of May", "per: node")
+    assert prices_of(tmp_path, "pool,price\na,80\n", per_node)["a"][0] == 11.0
+    assert prices_of(tmp_path, "pool,price\na,\n", text)["a"][0] is None
+
+
 @pytest.mark.parametrize(
     ("rows", "want"),
     [
@@ -187,6 +205,12 @@ def list_problems(folder: Path) -> list[str]:
     file = f"{folder / 'list.csv'}:"
     assert all(problem.startswith(file) for problem in caught.value.problems)
     return [problem.removeprefix(file).strip() for problem in caught.value.problems]
+
+
+def test_a_file_that_is_no_table_is_told(tmp_path: Path) -> None:
+    """What the reader of such files itself cannot read."""
+    (tmp_path / "list.csv").write_text(f"pool,price\na,{'2' * 200_000}\n")
+    assert list_problems(tmp_path) == ["row 1: cannot be read: field larger than field limit (131072)"]
 
 
 def test_two_rows_for_one_pool_are_told(tmp_path: Path) -> None:

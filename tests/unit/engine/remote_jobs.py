@@ -82,14 +82,16 @@ def pod(
     init: Sequence[dict[str, Any]] = (),
     memory: str | None = None,
     devices: Sequence[Mapping[str, str]] = (),
+    containers: Sequence[str] = (),
 ) -> Pod:
     """Build a pod of a remote job; one container for each state.
 
     :param devices: health of the GPUs that each container holds.
+    :param containers: their names; empty: names of which none is that of the container that trains.
     """
     health = [{"name": "nvidia.com/gpu", "resources": list(devices)}]
     resources = {"limits": {"memory": memory}} if memory else {}
-    names = [f"c{number}" if number else "main" for number in range(max(len(states), 1))]
+    names = list(containers) or [f"c{number}" if number else "main" for number in range(max(len(states), 1))]
     return msgspec.convert(
         {
             "metadata": {

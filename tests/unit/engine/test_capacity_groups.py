@@ -47,10 +47,10 @@ def test_the_largest_gang_within_what_it_must_share(within: tuple[Within, ...], 
     [
         pytest.param([{"nvidia.com/gpu.clique": "u.1"}], ["u.1"], id="an NVLink domain"),
         pytest.param(
-            [{f"{EFA}1": "far", f"{EFA}2": "mid", f"{EFA}3": "near"}], ["near"], id="AWS: the third of three"
+            [{f"{EFA}1": "far", f"{EFA}2": "mid", f"{EFA}3": "near"}], ["far"], id="AWS: the first layer"
         ),
         pytest.param(
-            [{f"{EFA}3": "mid", f"{EFA}4": "near"}], ["near"], id="AWS: the fourth where there are four"
+            [{f"{EFA}3": "mid", f"{EFA}4": "near"}], ["mid"], id="AWS: the widest layer that is told"
         ),
         pytest.param(
             [{"cloud.google.com/gce-topology-block": "b", "cloud.google.com/gce-topology-host": "h"}],
@@ -59,8 +59,8 @@ def test_the_largest_gang_within_what_it_must_share(within: tuple[Within, ...], 
         ),
         pytest.param(
             [{"backend.coreweave.cloud/fabric": "f", "backend.coreweave.cloud/leafgroup": "l"}],
-            ["l"],
-            id="CoreWeave: the leaf group",
+            ["f"],
+            id="CoreWeave: the InfiniBand fabric, not its leaf",
         ),
         pytest.param(
             [
@@ -69,18 +69,20 @@ def test_the_largest_gang_within_what_it_must_share(within: tuple[Within, ...], 
                     "oci.oraclecloud.com/rdma.local_block_id": "l",
                 }
             ],
-            ["l"],
-            id="Oracle: the local block",
+            ["n"],
+            id="Oracle: the network block",
         ),
         pytest.param(
             [{"nvidia.com/gpu.clique": "u.1", f"{EFA}3": "x"}, {f"{EFA}3": "y"}],
-            ["x", "y"],
-            id="one label for the whole pool: the one that most nodes carry",
+            ["u.1", "y"],
+            id="whatever other nodes carry",
         ),
         pytest.param([{"topology.kubernetes.io/zone": "z"}], [None], id="no such label"),
     ],
 )
-def test_the_nearest_level_is_the_fabric(labels: list[dict[str, str]], want: list[str | None]) -> None:
+def test_the_widest_level_of_a_network_is_the_fabric(
+    labels: list[dict[str, str]], want: list[str | None]
+) -> None:
     """Where the catalogue names no label."""
     nodes = [kube_node(f"n{index}", labels=one) for index, one in enumerate(labels)]
     assert [node.fabric for node in node_capacities(nodes, [], pool())] == want

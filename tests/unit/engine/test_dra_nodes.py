@@ -27,6 +27,15 @@ def test_a_node_without_a_device_plugin_has_what_dra_offers() -> None:
     assert (closed.free, closed.unusable_because) == (0, "cordoned")
 
 
+def test_the_driver_s_bare_name_of_a_card_is_that_of_its_sxm_board() -> None:
+    """As in the labels; it names the others."""
+    for name, want in (("NVIDIA H200", "H200 141 GB SXM"), ("NVIDIA H200 NVL", "H200 141 GB NVL")):
+        device = gpu("gpu-0")
+        device["attributes"]["productName"] = {"string": name}
+        objects = DraObjects(slices=(slice_of(device),), classes=(device_class(),))
+        assert str(capacities(objects, bare())[0].gpu) == want
+
+
 def test_on_a_node_with_a_device_plugin_the_plugin_serves() -> None:
     """Its GPUs are not counted twice."""
     objects = DraObjects(slices=(slice_of(gpu("gpu-0")),), classes=(device_class(),))

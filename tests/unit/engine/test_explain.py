@@ -172,7 +172,7 @@ def test_a_warning_of_the_decision_is_told() -> None:
     """A deadline that nothing makes is not hidden behind a choice."""
     request = GpuRequest(time={"runtime_hours": 5, "complete_within_hours": 1})  # type: ignore[arg-type]  # a dict is read
     decision = decide(request, [pool()], signals("p", seen()))
-    assert "  warning: no pool makes the deadline in 1.00 h" in details(decision)
+    assert "  warning: no pool makes the deadline, which is in 1.00 h" in details(decision)
 
 
 def test_long_cells_of_the_table_are_wrapped() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from airflow_gpu_placement.engine.capacity import node_capacities
 from airflow_gpu_placement.model.pool import PoolNetwork
-from tests.unit.engine.builders import codes, judged, seen, verdict_of
+from tests.unit.engine.builders import codes, judged, kube_node, pool, seen, verdict_of
 
 PCIE = "NVIDIA-H100-PCIe"
 ONE = {"gpus_per_node": 8}
@@ -116,6 +117,74 @@ def test_a_gang_needs_its_network(
 ) -> None:
     """Kind, speed, and room inside one zone or fabric, never over the sum."""
     assert codes(judged({**GANG, "network": need}, *nodes, **fields)) == want
+
+
+FABRIC = "backend.coreweave.cloud/fabric"
+
+
+@pytest.mark.parametrize(
+    ("need", "nodes", "fields", "advice"),
+    [
+        pytest.param(
+            {"same_zone": True},
+            [seen("a", used=8, zone="x")],
+            {"max_nodes": 8, "per_node": 8},
+            "; set zone of the pool in the catalogue, if the nodes that it adds are all in one",
+            id="the zone of new nodes",
+        ),
+        pytest.param(
+            {"same_zone": True},
+            [seen("a"), seen("b")],
+            {},
+            "; set zone of the pool in the catalogue, if all its nodes are in one",
+            id="the zone of all nodes",
+        ),
+        pytest.param({"same_zone": True}, [seen("a", zone="x"), seen("b", zone="y")], {}, "", id="two zones"),
+        pytest.param(
+            {"same_fabric": True},
+            [seen("a", fabric="f", labels={FABRIC: "f"}), seen("b", fabric="g", labels={FABRIC: "g"})],
+            {},
+            f"; the fabric of a node is told by its label {FABRIC}: if another label tells it, set "
+            "network.fabric_label of the pool in the catalogue",
+            id="the label of the fabric",
+        ),
+        pytest.param(
+            {"same_fabric": True},
+            [seen("a", fabric="f", labels={"island": "f"}), seen("b", fabric="g", labels={"island": "g"})],
+            {"network": INFINIBAND},
+            "; the fabric of a node is told by its label island: if another label tells it, set "
+            "network.fabric_label of the pool in the catalogue",
+            id="the label that the catalogue names",
+        ),
+        pytest.param(
+            {"same_fabric": True},
+            [seen("a", used=8)],
+            {"max_nodes": 2},
+            "; set network.fabric_label of the pool in the catalogue; no label tells the fabric of a node "
+            "that the pool has yet to add",
+            id="the fabric of new nodes",
+        ),
+    ],
+)
+def test_what_to_write_where_no_zone_or_fabric_is_large_enough(
+    need: dict[str, Any], nodes: list[Any], fields: dict[str, Any], advice: str
+) -> None:
+    """The label that was used, and the key of the catalogue that would tell it."""
+    reason = verdict_of(judged({**GANG, "network": need}, *nodes, **fields)).reasons[0]
+    assert reason.code == "NetworkNotOffered"
+    assert reason.message.partition(reason.observed)[2] == advice
+
+
+def test_more_nodes_never_take_a_fit_away() -> None:
+    """Nodes that carry other labels than those that are there change nothing about these."""
+    domain = [kube_node(f"n{index}", labels={"nvidia.com/gpu.clique": "u.1"}) for index in range(2)]
+    others = [
+        kube_node(f"m{index}", labels={"topology.k8s.aws/network-node-layer-3": f"x{index}"})
+        for index in range(3)
+    ]
+    for nodes in (domain, domain + others):
+        found = node_capacities(nodes, [], pool())
+        assert codes(judged({**GANG, "network": {"same_fabric": True}}, *found)) == []
 
 
 def test_a_gang_is_kept_inside_the_zone_that_it_fits_into() -> None:

@@ -26,7 +26,12 @@ def gfd(product: str, memory: str | None = None) -> dict[str, str]:
         pytest.param(gfd("NVIDIA-H100-PCIe"), "H100 80 GB PCIe", id="H100 PCIe comes in one memory class"),
         pytest.param(gfd("NVIDIA-H100-NVL", "95830"), "H100 94 GB NVL", id="H100 NVL"),
         pytest.param(gfd("NVIDIA-H100", "97871"), "H100 96 GB", id="a rare H100 is told by its memory"),
-        pytest.param(gfd("NVIDIA-H200", "143771"), "H200 141 GB", id="H200"),
+        pytest.param(gfd("NVIDIA-H200", "143771"), "H200 141 GB SXM", id="H200"),
+        pytest.param(gfd("NVIDIA-H800", "81559"), "H800 80 GB SXM", id="H800"),
+        pytest.param(gfd("NVIDIA-H800-PCIe", "81559"), "H800 80 GB PCIe", id="H800 PCIe"),
+        pytest.param(gfd("NVIDIA-H200-NVL", "143771"), "H200 141 GB NVL", id="H200 NVL"),
+        pytest.param(gfd("NVIDIA-H200-SHARED", "143771"), "H200 141 GB SXM", id="shares of H200"),
+        pytest.param(gfd("NVIDIA-GB200", "189471"), "GB200 192 GB", id="no board has GB200 as SXM has"),
         pytest.param(gfd("NVIDIA-A100-PCIE-40GB"), "A100 40 GB PCIe", id="A100 PCIe 40 in its spelling"),
         pytest.param(gfd("NVIDIA-A100-80GB-PCIe"), "A100 80 GB PCIe", id="A100 PCIe 80 in another spelling"),
         pytest.param(gfd("NVIDIA-A100-SXM-64GB"), "A100 64 GB SXM", id="A100 of 64 GB"),
@@ -68,6 +73,10 @@ def gfd(product: str, memory: str | None = None) -> dict[str, str]:
             "A100 40 GB SXM",
             id="GKE's A100 of 40 GB",
         ),
+        pytest.param(
+            {"cloud.google.com/gke-accelerator": "nvidia-tesla-v100"}, "V100 16 GB SXM", id="GKE V100"
+        ),
+        pytest.param({"cloud.google.com/gke-accelerator": "nvidia-tesla-p100"}, "P100 16 GB", id="GKE P100"),
         pytest.param({"cloud.google.com/gke-accelerator": "nvidia-l4"}, "L4 24 GB PCIe", id="GKE L4"),
         pytest.param(
             {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_gpu_placement.engine.learn import learn
-from airflow_gpu_placement.model.attempt import AttemptRecord
+from airflow_gpu_placement.model.attempt import AttemptRecord, Refusal
 from airflow_gpu_placement.model.outcome import OutcomeKind
 from airflow_gpu_placement.model.pool import CapacityType
 from tests.unit.engine.builders import NOW, pool
@@ -89,7 +89,8 @@ def test_a_job_that_never_started_is_no_interruption() -> None:
     late = attempt(0.2, outcome=OutcomeKind.INFRASTRUCTURE, cause="StartTimeout")
     assert learn([], [late], [POOL], now=NOW).interruptions_per_gpu_hour == {}
     lost = attempt(0.2, outcome=OutcomeKind.INFRASTRUCTURE, cause="NodeLost")
-    assert learn([], [lost, late], [POOL], now=NOW) == learn([], [lost], [POOL], now=NOW)
+    refused = attempt(0.2, outcome=OutcomeKind.INFRASTRUCTURE, refusal=Refusal(at=NOW))
+    assert learn([], [lost, late, refused], [POOL], now=NOW) == learn([], [lost], [POOL], now=NOW)
 
 
 def test_a_pool_that_was_never_used_has_nothing_learnt() -> None:

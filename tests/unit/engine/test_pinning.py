@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.capacity import node_capacities
+from airflow_gpu_placement.engine.counterfactual import apply_all, counterfactual
 from airflow_gpu_placement.engine.pinning import Asked, pins, telling_labels
 from airflow_gpu_placement.launch.manifest import manifest
 from airflow_gpu_placement.launch.spec import LaunchSpec
 from airflow_gpu_placement.model.attempt import Attempt, LogicalTask
 from airflow_gpu_placement.model.decision import Decision, History
-from airflow_gpu_placement.model.request import GpuRequest, NetworkNeed
+from airflow_gpu_placement.model.pool import CapacityType
+from airflow_gpu_placement.model.request import GpuRequest, NetworkNeed, WhereNeed
 from airflow_gpu_placement.model.signals import PoolSignals, Snapshot
 from tests.unit.engine.builders import A100_40, H100, NOW, decide, kube_node, pool, verdict_of
 
@@ -212,3 +214,63 @@ def test_the_labels_travel_with_the_decision() -> None:
     assert again == decision
     assert isinstance(again.snapshot, Snapshot)
     assert verdict_of(again).node_labels == {PRODUCT: (H100,)}
+
+
+GANG = GpuRequest(models=("H100",), nodes=3, gpus_per_node=8)
+
+
+@pytest.mark.parametrize(
+    ("request_", "nodes", "fields", "fits"),
+    [
+        pytest.param(GANG, ["H100"], {}, True, id="all that were seen are right"),
+        pytest.param(GANG, ["H100", "A100"], {}, False, id="one of them is another"),
+        pytest.param(GANG, ["H100", "A100"], {"model": "H100"}, True, id="the catalogue tells the model"),
+        pytest.param(GANG, ["H100", None], {}, True, id="a fresh node has no labels yet"),
+        pytest.param(GANG, [], {"model": "H100", "per_node": 8}, True, id="none yet, the catalogue tells"),
+        pytest.param(
+            GpuRequest(nodes=3, gpus_per_node=8), ["H100", "A100"], {}, True, id="any of them will do"
+        ),
+        pytest.param(
+            GpuRequest(nodes=3, gpus_per_node=8, where=WhereNeed(capacity_types=(CapacityType.ON_DEMAND,))),
+            ["H100", "spot"],
+            {},
+            False,
+            id="one of them is spot",
+        ),
+        pytest.param(
+            GpuRequest(nodes=3, gpus_per_node=8, architecture="amd64"),
+            ["H100", "arm"],
+            {},
+            False,
+            id="one of them has other processors",
+        ),
+        pytest.param(
+            GpuRequest(nodes=3, gpus_per_node=8, form_factors=("HGX",)),
+            ["H100", "half"],
+            {"per_node": 8},
+            True,
+            id="the catalogue tells how many GPUs they have",
+        ),
+    ],
+)
+def test_a_node_to_come_may_be_like_any_that_was_seen(
+    request_: GpuRequest, nodes: list[str | None], fields: dict[str, Any], fits: bool
+) -> None:
+    """It counts only if each of those would do: a pool with two kinds may add the wrong one."""
+    amd64 = {PRODUCT: H100, ARCH: "amd64"}
+    kinds = {
+        "H100": kube_node("h", labels=amd64),
+        "A100": kube_node("a", product=A100_80),
+        None: kube_node("u", labels={}),
+        "spot": kube_node("s", labels={**amd64, "karpenter.sh/capacity-type": "spot"}),
+        "arm": kube_node("r", labels={**amd64, ARCH: "arm64"}),
+        "half": kube_node("f", capacity="4", labels=amd64),
+    }
+    decision = placed(request_, *[kinds[name] for name in nodes], max_nodes=5, **fields)
+    verdict = verdict_of(decision)
+    assert (decision.chosen == "p") is fits
+    assert not decision.never
+    told = [note for note in verdict.notes if "nodes that it may add are not counted" in note]
+    assert bool(told) is not fits
+    if not fits:
+        assert apply_all(decision, "p", counterfactual(decision, "p")).chosen == "p"

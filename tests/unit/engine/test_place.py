@@ -21,7 +21,7 @@ from tests.unit.engine.one_pool import GANG, ONE, one_pool
         pytest.param(GpuRequest(gpus_per_node=8), [seen()], [], id="any model"),
         pytest.param(GpuRequest(models=("L4", "H100")), [seen()], [], id="one of several models"),
         pytest.param(ONE, [seen(product=A100_40)], ["GpuModelNotOffered"], id="another model"),
-        pytest.param(ONE, [seen(product=None)], ["GpuModelNotOffered"], id="a model that nothing tells"),
+        pytest.param(ONE, [seen(product=None)], ["SignalsMissing"], id="a model that nothing tells"),
         pytest.param(
             GpuRequest(models=("A100-80GB",)),
             [seen(product=A100_40)],
@@ -36,7 +36,7 @@ from tests.unit.engine.one_pool import GANG, ONE, one_pool
         ),
         pytest.param(GpuRequest(min_memory_gb=80), [seen()], [], id="just enough memory"),
         pytest.param(
-            GpuRequest(min_memory_gb=1), [seen(product=None)], ["GpuMemoryTooSmall"], id="unknown memory"
+            GpuRequest(min_memory_gb=1), [seen(product=None)], ["SignalsMissing"], id="nothing tells the GPU"
         ),
         pytest.param(
             GpuRequest(gpus_per_node=16),

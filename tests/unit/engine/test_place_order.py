@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.place import place
+from airflow_gpu_placement.model.attempt import Refusal
 from airflow_gpu_placement.model.decision import History
 from airflow_gpu_placement.model.outcome import LossPolicy
 from airflow_gpu_placement.model.pool import CapacityType
@@ -44,6 +45,22 @@ def test_a_lost_node_that_was_booted_anew_counts_again() -> None:
     assert codes(one_pool(ONE, seen("a"), history=lost))[0] == "NodesLost"
     unknown = msgspec.structs.replace(lost, lost_boots={})
     assert codes(one_pool(ONE, again, history=unknown))[0] == "NodesLost"
+
+
+def test_a_pool_whose_cluster_refused_the_job_rests_longer_each_time() -> None:
+    """What its cluster said is shown; it waits, and is never out for good."""
+    for times, rest in ((1, 30), (2, 60), (5, 480), (6, 600), (3000, 600)):
+        for seconds, want in ((1, ["JobRefused"]), (rest - 1, ["JobRefused"]), (rest, [])):
+            refusal = Refusal(at=NOW - timedelta(seconds=seconds), times=times, why="exceeded quota: jobs")
+            decision = one_pool(ONE, seen("a"), history=History(refusals={"p": refusal}))
+            assert codes(decision) == want
+    refusal = Refusal(at=NOW, times=2, why="exceeded quota: jobs")
+    verdict = verdict_of(one_pool(ONE, seen("a"), history=History(refusals={"p": refusal})))
+    assert verdict.verdict is Verdict.UNSCHEDULABLE
+    assert (
+        "(2 times in a row, last at 12:00:00 UTC): exceeded quota: jobs; it is asked again from 12:01:00"
+        in (verdict.reasons[0].message)
+    )
 
 
 def test_a_pool_in_which_a_start_was_missed_rests() -> None:

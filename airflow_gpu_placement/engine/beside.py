@@ -1,0 +1,61 @@
+"""What a pod of the job needs beside GPUs: a pod slot of its node, and the CPU and memory it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_gpu_placement.engine.capacity_load import SLOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from airflow_gpu_placement.engine.question import Question
+    from airflow_gpu_placement.model.signals import NodeCapacity
+
+_NAMES = {SLOTS: "a pod slot", "cpu": "CPUs", "memory": "memory"}
+_GIB = 2**30
+
+
+def pods_beside(needs: Mapping[str, int], spare: Mapping[str, int], pods: int) -> int:
+    """Return how many of so many pods find there what each needs beside GPUs.
+
+    CPU or memory that is needed and nothing tells of counts as none; a node that does not tell its pod slots
+    is taken to have enough.
+    """
+    for resource, needed in needs.items():
+        there = spare.get(resource)
+        if there is not None:
+            pods = min(pods, there // needed)
+        elif resource != SLOTS:
+            return 0
+    return pods
+
+
+def usable(question: Question, nodes: Iterable[NodeCapacity]) -> list[tuple[NodeCapacity, int]]:
+    """Return for each node the free GPUs that pods of the job can use, which need other things with them.
+
+    GPUs beside a full pod of the job count as free too where nothing else is too little.
+    """
+    size, needs = question.gpus_per_node, question.beside
+    found = []
+    for node in nodes:
+        places = node.free // size
+        pods = pods_beside(needs, node.spare, places)
+        found.append((node, node.free if pods == places else pods * size))
+    return found
+
+
+def words(amounts: Mapping[str, int]) -> str:
+    """Spell amounts for people: ``64 CPUs and 200 GiB``."""
+    return " and ".join(_amount(resource, amount) for resource, amount in amounts.items())
+
+
+def name_of(resource: str) -> str:
+    """Name a resource for people."""
+    return _NAMES[resource]
+
+
+def _amount(resource: str, amount: int) -> str:
+    if resource == SLOTS:
+        return "a pod slot" if amount == 1 else f"{amount} pod slots"
+    return f"{amount / 1000:g} CPUs" if resource == "cpu" else f"{amount / _GIB:.4g} GiB"
