@@ -46,7 +46,8 @@ _CONFIG: dict[str, Any] = {
             },
             "installation": {
                 "description": "Name of this Airflow among several that place jobs on the same clusters. "
-                "It is put as a label on every remote job; jobs of other installations are never touched.",
+                "It is put as a label on every remote job and before the name of each task's folder of "
+                "checkpoints; jobs of other installations are never touched.",
                 "version_added": "0.1.0",
                 "type": "string",
                 "example": "prod-eu",

@@ -5,7 +5,8 @@ another try, and withdraws them.
 Why: a task that is ended while no triggerer runs, or while its cluster does not answer, leaves its job
 behind, and nobody else would notice the bill.
 When: one such DAG an Airflow, once an hour. Let it only tell at first (``delete`` is false), read what it
-found, then set ``delete`` to true.
+found, then set ``delete`` to true. The task fails at its end, with everything else done, when a cluster could
+not be read or a job could not be withdrawn.
 Needs: the catalogue and the connections that the training tasks use. Where several Airflows share clusters,
 give each its name with the setting ``installation``.
 """

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import BundleDagBag
     from airflow.sdk import DAG
 
+_NAMES = ("gpu", "profile", "pod_resources")
+
 
 class TaskRequest(NamedTuple):
-    """What a task asks for: its arguments ``gpu`` and ``profile``."""
+    """What a task asks for: its arguments ``gpu``, ``profile`` and ``pod_resources``."""
 
     gpu: dict[str, Any]
     profile: str | None
+    pod_resources: dict[str, Any]
 
 
 def request_of_task(dag_id: str, task_id: str, bundle_names: Sequence[str] | None = None) -> TaskRequest:
@@ -35,24 +38,24 @@ def request_of_task(dag_id: str, task_id: str, bundle_names: Sequence[str] | Non
     task = dag.get_task(task_id)
     where = f"{dag_id}.{task_id}"
     arguments = getattr(task, "partial_kwargs", None)
-    gpu, profile = _arguments(task, arguments)
+    gpu, profile, pod_resources = _arguments(task, arguments)
     if gpu is None:
         told = "its request differs from one map index to the next" if arguments else "it has no argument gpu"
         raise RequestError(f"{where}: {told}; write the request into a file and name it with --request")
+    beside = _rendered(dict(pod_resources or {}), task, dag, where)
     if isinstance(gpu, GpuRequest):
-        return TaskRequest(gpu.model_dump(exclude_unset=True), profile)
+        return TaskRequest(gpu.model_dump(exclude_unset=True), profile, beside)
     if not isinstance(gpu, Mapping):
         raise RequestError(
             f"{where}: gpu is {gpu!r}, which is known in a run only; write the request into a file and "
             "name it with --request"
         )
-    return TaskRequest(_rendered(dict(gpu), task, dag, where), profile)
+    return TaskRequest(_rendered(dict(gpu), task, dag, where), profile, beside)
 
 
-def _arguments(task: Any, mapped: Mapping[str, Any] | None) -> tuple[Any, str | None]:
-    if mapped is None:
-        return getattr(task, "gpu", None), getattr(task, "profile", None)
-    return mapped.get("gpu"), mapped.get("profile")
+def _arguments(task: Any, mapped: Mapping[str, Any] | None) -> tuple[Any, str | None, Any]:
+    given = {name: getattr(task, name, None) for name in _NAMES} if mapped is None else mapped
+    return given.get("gpu"), given.get("profile"), given.get("pod_resources")
 
 
 def find_dag(dag_id: str, bundle_names: Sequence[str] | None = None) -> DAG:
@@ -87,12 +90,12 @@ def dag_bags(bundle_names: Sequence[str] | None = None) -> Iterator[BundleDagBag
         yield BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=name)
 
 
-def _rendered(gpu: dict[str, Any], task: Any, dag: DAG, where: str) -> dict[str, Any]:
+def _rendered(values: dict[str, Any], task: Any, dag: DAG, where: str) -> dict[str, Any]:
     """Render with what is known outside of a run: the DAG, its parameters' defaults, the date of today."""
     from jinja2 import TemplateError
 
     try:
-        rendered: dict[str, Any] = task.render_template(gpu, _context(task, dag), dag.get_template_env())
+        rendered: dict[str, Any] = task.render_template(values, _context(task, dag), dag.get_template_env())
     except TemplateError as error:
         raise RequestError(
             f"{where}: gpu holds a template that is known in a run only ({error}); give that field as a flag "

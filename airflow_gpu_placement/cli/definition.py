@@ -91,7 +91,10 @@ ARG_REQUEST = _arg(
 )
 ARG_DAG = _arg("-d", "--dag", help="DAG that the job is for, which tells who pays", metavar="DAG_ID")
 ARG_TASK = _arg(
-    "-t", "--task", help="Take the request and the profile from this task of --dag", metavar="TASK_ID"
+    "-t",
+    "--task",
+    help="Take the request, profile and pod_resources of this task of --dag",
+    metavar="TASK_ID",
 )
 ARG_TEAM = _arg("--team", help="Airflow team that the job is for, which tells who pays", metavar="TEAM")
 ARG_PROFILE = _arg(
@@ -228,7 +231,10 @@ def _reap() -> ActionCommand:
             "A job whose task has ended, is gone or has begun another try was left behind. It is only "
             "told unless --delete is given."
         ),
-        epilog="exit code: 0 nothing left to do, 1 found something and told it, 3 error",
+        epilog=(
+            "exit code: 0 nothing left to do, 1 found something and told it, 3 error, also when something "
+            "could not be withdrawn or a cluster not read"
+        ),
         func=lazy_load_command(f"{_PACKAGE}.reap.reap_command"),
         args=(
             ARG_DELETE,

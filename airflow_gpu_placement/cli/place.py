@@ -54,7 +54,7 @@ def place(args: argparse.Namespace, open_cluster: OpenCluster = open_on_worker) 
             resolved.request,
             catalog,
             History(),
-            resolved.setting,
+            msgspec.structs.replace(resolved.setting, pod_resources=dict(asked.pod_resources)),
             subject=asked.subject,
             open_cluster=open_cluster,
             deadline_seconds=signal_deadline_seconds(args),

@@ -12,16 +12,16 @@ from airflow_gpu_placement.engine.reaping import Rules
 from airflow_gpu_placement.exceptions import GpuPlacementError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.operators.reaper import Limits, reap
-from airflow_gpu_placement.operators.reaper_rows import rows_of, to_reap
+from airflow_gpu_placement.operators.reaper_rows import problems_of, rows_of, to_reap
 from airflow_gpu_placement.settings import load_settings
 
 if TYPE_CHECKING:
     import argparse
 
     from airflow_gpu_placement.clusters.connect import OpenCluster
-    from airflow_gpu_placement.operators.reaper import LookUp, Reaped
+    from airflow_gpu_placement.operators.reaper import LookUp
 
-NOTHING_LEFT, FOUND, ERROR = 0, 1, 3
+NOTHING_LEFT, FOUND = 0, 1
 
 
 def reap_jobs(
@@ -29,7 +29,11 @@ def reap_jobs(
     open_cluster: OpenCluster = open_on_worker,
     look_up: LookUp = tasks_in_database,
 ) -> int:
-    """Tell what was left behind, and withdraw it with ``--delete``."""
+    """Tell what was left behind, and withdraw it with ``--delete``.
+
+    :return: 0 when nothing is left to do, 1 when a dry run found something.
+    :raises GpuPlacementError: something could not be withdrawn or read; everything else was done and told.
+    """
     settings = load_settings()
     rules = Rules(
         min_age_seconds=_min_age_seconds(args),
@@ -48,15 +52,9 @@ def reap_jobs(
         )
     )
     print_rows(rows_of(reaped, all_=args.all), args.output)
-    return exit_code(reaped, delete=args.delete)
-
-
-def exit_code(reaped: Reaped, *, delete: bool) -> int:
-    """Return 0 when nothing is left to do, 1 when a dry run found something, 3 when withdrawing failed."""
-    doomed = to_reap(reaped)
-    if not delete:
-        return FOUND if doomed else NOTHING_LEFT
-    return ERROR if any(row.failed for row in doomed) else NOTHING_LEFT
+    if problems := problems_of(reaped):
+        raise GpuPlacementError("not everything could be done: " + "; ".join(problems))
+    return FOUND if to_reap(reaped) and not args.delete else NOTHING_LEFT
 
 
 def _min_age_seconds(args: argparse.Namespace) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
@@ -13,6 +14,7 @@ from airflow_gpu_placement.operators.request import parse_request
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from airflow_gpu_placement.model.request import GpuRequest
 
@@ -21,11 +23,13 @@ class Asked(NamedTuple):
     """A request and the name that the decision gets.
 
     :param profile: that of the task; ``None``: the request is not a task's.
+    :param pod_resources: what each pod of the task asks for beside its GPUs.
     """
 
     request: GpuRequest
     subject: str
     profile: str | None = None
+    pod_resources: Mapping[str, Any] = MappingProxyType({})
 
 
 def read_request(args: argparse.Namespace) -> Asked:
@@ -40,6 +44,7 @@ def read_request(args: argparse.Namespace) -> Asked:
     fields: dict[str, Any] = {}
     subject = "the request"
     profile: str | None = None
+    pod_resources: Mapping[str, Any] = {}
     if args.request:
         path = Path(args.request).expanduser()
         fields, subject = _from_file(path), str(path)
@@ -48,6 +53,7 @@ def read_request(args: argparse.Namespace) -> Asked:
 
         found = request_of_task(args.dag, args.task, args.bundle_name)
         fields, profile, subject = found.gpu, found.profile, f"{args.dag}.{args.task}"
+        pod_resources = found.pod_resources
     try:
         flags = fields_from_flags(vars(args))
     except ValueError as error:
@@ -57,7 +63,7 @@ def read_request(args: argparse.Namespace) -> Asked:
             "no request: say what the job needs, for example --gpus-per-node 8 --nodes 2 --model H100, "
             "or name a file with --request, or a task with --dag and --task"
         )
-    return Asked(parse_request(_merged(fields, flags)), subject, profile)
+    return Asked(parse_request(_merged(fields, flags)), subject, profile, pod_resources)
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -71,7 +71,10 @@ REQUEST_FLAGS = (
         repeats=True,
     ),
     RequestFlag(
-        "--deadline", ("time", "deadline"), "Moment by which it must have ended, with a time zone", "TIME"
+        "--deadline",
+        ("time", "deadline"),
+        "Moment by which it must have ended, such as 2026-12-24T18:00:00+01:00",
+        "TIME",
     ),
     RequestFlag(
         "--complete-within-hours", ("time", "complete_within_hours"), "The same, counted from now", "HOURS"

@@ -31,9 +31,29 @@ class CheckpointScan(NamedTuple):
     largest_fence: int = 0
 
 
-def checkpoint_root(uri: str, logical_hash: str, generation: int) -> str:
-    """Name the folder of one logical task's checkpoints."""
-    return f"{uri.rstrip('/')}/{logical_hash}/{generation}"
+def checkpoint_root(uri: str, logical_hash: str, generation: int, installation: str | None = None) -> str:
+    """Name the folder of one logical task's checkpoints.
+
+    :param installation: name of this Airflow: another may run a task of the same name on the same storage.
+    """
+    return f"{_task_folder(uri, logical_hash, installation)}/{generation}"
+
+
+def newest_generation(uri: str, logical_hash: str, installation: str | None = None) -> int:
+    """Return the largest generation that has a folder; 1 where none is seen from here."""
+    folder = _task_folder(uri, logical_hash, installation)
+    try:
+        path = ObjectStoragePath(folder)
+        names = [child.name for child in path.iterdir()] if path.exists() else []
+    except Exception as error:  # noqa: BLE001 - every storage library has errors of its own
+        log.warning("%s cannot be read from here (%s: %s)", folder, type(error).__name__, error)
+        return 1
+    return max((int(name) for name in names if name.isdecimal()), default=1)
+
+
+def _task_folder(uri: str, logical_hash: str, installation: str | None) -> str:
+    named = logical_hash if installation is None else f"{installation}-{logical_hash}"
+    return f"{uri.rstrip('/')}/{named}"
 
 
 def scan(root: str) -> CheckpointScan:

@@ -27,6 +27,7 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
 
     :param uid: of the Job, also when only its pods are left.
     :param exists: the Job object is there; ``False``: only pods of it are.
+    :param created_at: when it was created; of a Job that is gone, when its pod was.
     :param installation: name of the Airflow that launched it; ``None``: it has none.
     """
 
@@ -36,6 +37,7 @@ class RemoteJob(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     fence: int
     exists: bool = True
+    created_at: str | None = None
     installation: str | None = None
 
 
@@ -71,5 +73,6 @@ def _remote(metadata: ObjectMeta, name: str, uid: str, *, exists: bool = True) -
         attempt_id=metadata.labels.get(ATTEMPT_LABEL, ""),
         fence=int(fence) if fence.isdecimal() else 0,
         exists=exists,
+        created_at=metadata.creation_timestamp,
         installation=metadata.labels.get(INSTALLATION_LABEL),
     )

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from airflow_gpu_placement.clusters.errors import may_pass
+from airflow_gpu_placement.clusters.errors import may_pass, pause_seconds
 from airflow_gpu_placement.exceptions import ClusterError, Conflict
 from airflow_gpu_placement.launch.manifest import label_value, manifest, owned_by
 from airflow_gpu_placement.model.attempt import ATTEMPT_LABEL
@@ -76,7 +76,7 @@ async def _create_job(client: ClusterClient, spec: LaunchSpec, body: Mapping[str
             if not left or not may_pass(error):
                 raise
             logger.warning("creating job %s: %s; trying again", spec.attempt.job_name, error)
-            await asyncio.sleep(error.retry_after_seconds or _PAUSE_SECONDS)
+            await asyncio.sleep(pause_seconds(error, _PAUSE_SECONDS))
         else:
             return msgspec.json.decode(answer, type=Job), False
     raise AssertionError("unreachable: the last try returns or raises")
@@ -106,6 +106,6 @@ async def _create_service(client: ClusterClient, namespace: str, body: Mapping[s
         except ClusterError as error:
             if not left or not may_pass(error):
                 raise
-            await asyncio.sleep(error.retry_after_seconds or _PAUSE_SECONDS)
+            await asyncio.sleep(pause_seconds(error, _PAUSE_SECONDS))
         else:
             return

@@ -153,7 +153,9 @@ def _container(spec: LaunchSpec) -> dict[str, Any]:
 def _affinity(spec: LaunchSpec) -> dict[str, Any] | None:
     """Keep the pods on the right nodes by their labels, and off single nodes by name; all must hold."""
     labels = [
-        {"key": key, "operator": "In", "values": list(values)} for key, values in spec.node_labels.items()
+        {"key": key, "operator": operator, "values": list(values)}
+        for operator, wanted in (("In", spec.node_labels), ("NotIn", spec.barred_labels))
+        for key, values in wanted.items()
     ]
     # A field requirement takes one value only, so each node gets its own.
     names = [

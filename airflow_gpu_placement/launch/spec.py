@@ -22,6 +22,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     :param volume_mounts: entries of the container's ``volumeMounts``, as plain API objects.
     :param excluded_nodes: nodes that must not be used again.
     :param node_labels: label -> accepted values: what tells the right nodes from others, also later ones.
+    :param barred_labels: label -> values that no node may carry which takes a pod.
     :param checkpoint_root: with the logical task's hash and generation; ``None``: no checkpoints.
     :param resume_from: the exact checkpoint to go on from; ``None``: there is none.
     :param ttl_seconds: how long the ended job stays to be looked at.
@@ -41,6 +42,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     volume_mounts: tuple[dict[str, Any], ...] = ()
     excluded_nodes: tuple[str, ...] = ()
     node_labels: dict[str, tuple[str, ...]] = {}
+    barred_labels: dict[str, tuple[str, ...]] = {}
     checkpoint_root: str | None = None
     resume_from: str | None = None
     ttl_seconds: int = ONE_DAY_SECONDS

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from airflow_gpu_placement.clusters.errors import may_pass
+from airflow_gpu_placement.clusters.errors import may_pass, pause_seconds
 from airflow_gpu_placement.engine.ranks import CONTROLLER_UID_LABEL
 from airflow_gpu_placement.exceptions import ClusterError, Conflict, NotFound
 from airflow_gpu_placement.launch.evidence import asserted, reported_ended, vanished_ended, worst
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
+_ASK_SECONDS = 2.0
+"""Time to ask for a deletion, also when nobody waits for the proof of the end."""
+
 _WATCH_SECONDS = 60
 _IDLE_SECONDS = _WATCH_SECONDS + 15.0
 
@@ -51,7 +54,8 @@ async def withdraw(
 
     :param job_uid: ``None``: not known; whatever job has the name is meant.
     :param node_deletion_is_proof: a setting of the pool.
-    :param timeout_seconds: a pod on a healthy node may take its termination grace (30 s) to end.
+    :param timeout_seconds: how long to wait for the proof; the deletion is asked for even with 0. A pod on a
+        healthy node may take its termination grace (30 s) to end.
     :param boot_ids: node -> its boot id while the job ran: one that was booted anew runs nothing of it.
     :param labels: what the job carries if it is the one that is meant; any other is left alone. Who may edit
         what Airflow remembers of a task must not be able to delete every job by that.
@@ -60,9 +64,11 @@ async def withdraw(
     """
     withdrawal = _Withdrawal(client, namespace, job_name, job_uid, node_deletion_is_proof, boot_ids, labels)
     watcher: asyncio.Task[None] | None = None
+    until = asyncio.get_running_loop().time() + timeout_seconds
     try:
-        async with asyncio.timeout(timeout_seconds):
+        async with asyncio.timeout(max(timeout_seconds, _ASK_SECONDS)):
             await withdrawal.begin()
+        async with asyncio.timeout_at(until):
             watcher = asyncio.create_task(withdrawal.follow_pods())
             await withdrawal.wait()
     except TimeoutError:
@@ -111,6 +117,8 @@ class _Withdrawal:
         self._vanished: set[str] = set()
         self._nodes: dict[str, Node | None] = {}
         self._begun = False
+        self._existed = False
+        self._over = False
         self._unseen = 0
         self._changed = asyncio.Event()
 
@@ -123,7 +131,7 @@ class _Withdrawal:
                 if not may_pass(error):
                     raise
                 logger.info("withdrawing job %s: %s", self._job_name, error)
-                await asyncio.sleep(error.retry_after_seconds or _POLL_SECONDS)
+                await asyncio.sleep(pause_seconds(error, _POLL_SECONDS))
             else:
                 return
 
@@ -132,6 +140,7 @@ class _Withdrawal:
         job = await self._job()
         if job is not None:
             self._job_uid = job.metadata.uid
+            self._existed = True
         label = f"{JOB_NAME_LABEL}={self._job_name}"
         if self._job_uid is not None:
             label = f"{CONTROLLER_UID_LABEL}={self._job_uid}"
@@ -154,6 +163,7 @@ class _Withdrawal:
             try:
                 await self._look_at_nodes()
                 if all(self._is_settled(uid) for uid in self._pods) and await self._no_more_pods():
+                    self._over = True
                     return
             except ClusterError as error:
                 if not may_pass(error):
@@ -189,6 +199,8 @@ class _Withdrawal:
         """Return the proof for the whole job: that of its worst pod."""
         if not self._begun or (self._unseen and not self._all_booted_anew()):
             return EndGrade.UNKNOWN
+        if self._existed and not self._pods and not self._over:
+            return EndGrade.UNKNOWN  # its first pod may have come before its deletion
         return worst(self._grade_of(uid) for uid in self._pods)
 
     def _grade_of(self, uid: str) -> EndGrade:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow_gpu_placement.engine.quantity import is_quantity
 from airflow_gpu_placement.exceptions import RequestError
 from airflow_gpu_placement.launch.environment import PREFIX
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
 
 RESUME_MODES = ("auto", "always", "never")
+_AS_TEXT = (str, int, float)
+"""Types that a text may have become: a DAG that renders its templates as native objects makes ``"12"`` 12."""
+
 REPLACE = "replace"
 WAIT = "wait"
 """Of ``on_unreachable``: nothing is launched before a node has reported the end of what ran before."""
@@ -25,7 +29,7 @@ def check_arguments(operator: GpuTrainingJobOperator) -> None:
     """
     problems = [
         *_image(operator.image),
-        *_texts("command", operator.command, least=1),
+        *_texts("command", operator.command),
         *_texts("arguments", operator.arguments),
         *_env(operator.env),
         *_resources(operator.pod_resources),
@@ -41,19 +45,27 @@ def check_arguments(operator: GpuTrainingJobOperator) -> None:
         raise RequestError("\n".join(problems))
 
 
+def texts(values: Sequence[Any]) -> tuple[str, ...]:
+    """Return checked words of a command line as the program gets them."""
+    return tuple(str(one) for one in values)
+
+
+def env_texts(env: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return a checked environment as the program gets it."""
+    return {key: str(value) for key, value in (env or {}).items()}
+
+
 def _image(image: Any) -> Iterator[str]:
     if not isinstance(image, str) or not image.strip():
         yield f"image: must name a container image, not {image!r}"
 
 
-def _texts(name: str, value: Any, *, least: int = 0) -> Iterator[str]:
+def _texts(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, str) or not isinstance(value, Sequence):
         yield f"{name}: must be a list of texts, not {value!r}; for a shell: ['/bin/sh', '-c', '...']"
         return
-    if len(value) < least:
-        yield f"{name}: is empty; write for example ['python', 'train.py']"
     for index, one in enumerate(value):
-        if not isinstance(one, str):
+        if not isinstance(one, _AS_TEXT):
             yield f"{name}[{index}]: must be a text, not {one!r}; write {str(one)!r}"
 
 
@@ -64,7 +76,7 @@ def _env(env: Any) -> Iterator[str]:
         yield f"env: must be a dict of texts, not {env!r}"
         return
     for key, value in env.items():
-        if not isinstance(value, str):
+        if not isinstance(value, _AS_TEXT):
             yield f"env.{key}: must be a text, not {value!r}; write {str(value)!r}"
         if str(key).startswith(PREFIX):
             yield f"env.{key}: names that begin with {PREFIX} are set for the program; use another name"
@@ -76,7 +88,9 @@ def _resources(resources: Any) -> Iterator[str]:
     if not isinstance(resources, Mapping):
         yield f"pod_resources: must be a dict such as {{'cpu': '32', 'memory': '200Gi'}}, not {resources!r}"
         return
-    for key in resources:
+    for key, quantity in resources.items():
+        if isinstance(quantity, bool) or not is_quantity(quantity):
+            yield f"pod_resources.{key}: must be a quantity such as '32', '500m' or '200Gi', not {quantity!r}"
         if str(key).endswith("/gpu"):
             yield f"pod_resources.{key}: GPUs are asked for by gpu={{'gpus_per_node': ...}}"
 

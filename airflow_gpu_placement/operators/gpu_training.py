@@ -16,8 +16,9 @@ from airflow_gpu_placement.catalog import DEFAULT_PROFILE
 from airflow_gpu_placement.exceptions import GpuPlacementError, PlacementTimeout
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, recall
-from airflow_gpu_placement.model.attempt import AttemptPhase
+from airflow_gpu_placement.model.attempt import MAX_MOVES, AttemptPhase
 from airflow_gpu_placement.model.outcome import Outcome
+from airflow_gpu_placement.operators.adopting import unreported_end
 from airflow_gpu_placement.operators.arguments import REPLACE
 from airflow_gpu_placement.operators.cancelling import Cancelling
 from airflow_gpu_placement.operators.deadlines import (
@@ -30,17 +31,17 @@ from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.launching import watch_arguments
 from airflow_gpu_placement.operators.marking import hand_over, mark
 from airflow_gpu_placement.operators.placing import Placing
+from airflow_gpu_placement.operators.returning import result_of
 from airflow_gpu_placement.operators.settling import (
     leave,
     may_move,
     note_proof,
-    result_of,
     run_out_of_time,
     settle,
     watch_again,
 )
-from airflow_gpu_placement.operators.steps import Launched, Unproven
-from airflow_gpu_placement.operators.sweep import labels_of
+from airflow_gpu_placement.operators.steps import Launched, Refused, Unproven
+from airflow_gpu_placement.operators.sweep import labels_of, sweep_again
 from airflow_gpu_placement.policies.retry import GpuRetryPolicy
 from airflow_gpu_placement.settings import load_settings
 from airflow_gpu_placement.triggers.pause import PauseTrigger
@@ -71,8 +72,8 @@ class GpuTrainingJobOperator(BaseOperator):
     training. When it is over, the remote job is withdrawn and the try fails as Airflow's time-outs do.
 
     :param image: container image of the training program. (templated)
-    :param command: the container's command. (templated)
-    :param arguments: arguments of the command. (templated)
+    :param command: the container's command; empty (the default): the entry point of the image. (templated)
+    :param arguments: arguments of the command, in which numbers are taken as texts. (templated)
     :param gpu: what the job needs: a :class:`~airflow_gpu_placement.model.request.GpuRequest`, or a dict with
         the same keys, whose texts are templated.
     :param profile: name of a profile of the catalogue: ``cheapest`` (money alone), ``balanced`` (an hour is
@@ -80,19 +81,18 @@ class GpuTrainingJobOperator(BaseOperator):
         (templated)
     :param env: environment of the training program; names that begin with ``GPU_PLACEMENT_`` are taken.
         (templated)
-    :param pod_resources: other resources of each pod, such as ``{"cpu": "32", "memory": "200Gi"}``.
-        (templated)
+    :param pod_resources: other resources of each pod, such as ``{"cpu": "32", "memory": "200Gi"}``, which its
+        node must have free beside the GPUs. (templated)
     :param volumes: volumes of the pod in Kubernetes form. (templated)
     :param volume_mounts: mounts of the container in Kubernetes form. (templated)
-    :param resume: ``auto``: tries of one run resume from their newest checkpoint, and a task that is cleared
-        after a success starts anew; ``always``: even then it resumes; ``never``: every try starts anew.
+    :param resume: ``auto``: tries of one run resume from their newest checkpoint; after a success that is
+        cleared, or a run that is deleted, it starts anew; ``always``: even then it resumes; ``never``: never.
     :param placement_timeout: how long a try may wait for a pool that can take the job, counted from its
         start; default 24 hours.
     :param on_unreachable: what follows when a remote job is lost and no node has reported its end:
         ``replace`` (default): the next try starts all the same, since it writes only into its own checkpoint
         folder; ``wait``: nothing is launched before the end of every earlier remote job is confirmed.
-    :param ttl_seconds_after_finished: how long the cluster keeps a finished remote job, in seconds; default a
-        day.
+    :param ttl_seconds_after_finished: seconds for which a cluster keeps a finished remote job; default a day.
     :param deferrable: wait in the triggerer, without a worker slot; default true.
     :param retries: how often a lost job may be placed again; default 5. With 0 it is never re-placed.
     :param retry_policy: what a failure means for the next try; default :class:`GpuRetryPolicy`.
@@ -115,7 +115,7 @@ class GpuTrainingJobOperator(BaseOperator):
         self,
         *,
         image: str,
-        command: Sequence[str],
+        command: Sequence[str] = (),
         gpu: GpuRequest | Mapping[str, Any],
         profile: str = DEFAULT_PROFILE,
         arguments: Sequence[str] = (),
@@ -167,6 +167,8 @@ class GpuTrainingJobOperator(BaseOperator):
             try:
                 return super().resume_execution(next_method, next_kwargs, context)
             except TaskDeferralTimeout:
+                if (outcome := unreported_end(context)) is not None:
+                    return self._end(context, outcome)
                 self._run_out_of_time(context)
             except TaskDeferralError as error:
                 return self._after_failed_deferral(context, str(error))
@@ -202,6 +204,7 @@ class GpuTrainingJobOperator(BaseOperator):
         self.cancelling.on_kill()
 
     def _place(self, context: Context) -> Any:
+        refusals = 0
         while True:
             deadline = execution_deadline(self, context["ti"])
             if deadline is not None and datetime.now(UTC) >= deadline:
@@ -216,6 +219,8 @@ class GpuTrainingJobOperator(BaseOperator):
                 raise PlacementTimeout(step.too_long(self.placement_timeout))
             if isinstance(step, Unproven):
                 self._await_proof(context, step.earlier)
+                continue
+            if isinstance(step, Refused) and (refusals := refusals + 1) <= MAX_MOVES:
                 continue
             until = next_look(settings.decide_again_seconds, deadline, patience)
             if self.deferrable:
@@ -232,14 +237,9 @@ class GpuTrainingJobOperator(BaseOperator):
         ti = context["ti"]
         deadline = execution_deadline(self, ti)
         moments = [moment for moment in (deadline, placement_deadline(self, ti)) if moment is not None]
-        labels = labels_of(earlier, logical_task(ti))
-        trigger = ProofTrigger.of(earlier, labels=labels, until=min(moments))
-        log.info(
-            "The end of %s in pool %s is not confirmed by its node; nothing is launched before it is "
-            "(on_unreachable=wait)",
-            earlier.job_name,
-            earlier.pool,
-        )
+        trigger = ProofTrigger.of(earlier, labels=labels_of(earlier, logical_task(ti)), until=min(moments))
+        text = "The end of %s in %s is not confirmed; nothing is launched before it is (on_unreachable=wait)"
+        log.info(text, earlier.job_name, earlier.pool)
         if self.deferrable:
             mark(context)
             self.defer(trigger=trigger, method_name="place_proven", timeout=backstop(deadline))
@@ -280,18 +280,18 @@ class GpuTrainingJobOperator(BaseOperator):
         known = known or recall(memory.read(), str(context["ti"].id))
         if known is None:
             raise GpuPlacementError("nothing is remembered of this try; was its task state deleted by hand?")
-        settings = load_settings()
-        if may_move(outcome, known):
-            asyncio.run(leave(outcome, known, memory, settings))
+        if may_move(outcome, known, memory.read()):
+            asyncio.run(leave(outcome, known, memory, load_settings()))
             return self._place(context)
         asyncio.run(
             settle(
                 outcome,
                 known,
                 memory,
-                settings=settings,
+                settings=load_settings(),
                 try_number=context["ti"].try_number,
                 max_tries=context["ti"].max_tries,
             )
         )
+        asyncio.run(sweep_again(memory, known, logical_task(context["ti"]), open_on_worker))
         return result_of(outcome)

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from airflow_gpu_placement.exceptions import ClusterError
+from airflow_gpu_placement.engine.bought import may_be_taken_away
+from airflow_gpu_placement.exceptions import ClusterError, GpuPlacementError
 from airflow_gpu_placement.hooks.clusters import access_on_worker
 from airflow_gpu_placement.hooks.memory import remember
-from airflow_gpu_placement.model.attempt import AttemptPhase
+from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord
 from airflow_gpu_placement.operators.refusal import refused
+from airflow_gpu_placement.operators.resuming import gpu_model_of
+from airflow_gpu_placement.operators.steps import Launched, Refused
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.hooks.memory import TaskMemory
     from airflow_gpu_placement.launch.spec import LaunchSpec
-    from airflow_gpu_placement.model.attempt import AttemptRecord, TaskRecord
+    from airflow_gpu_placement.model.attempt import Attempt, TaskRecord
+    from airflow_gpu_placement.model.decision import Decision
+    from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.operators.cancelling import Cancelling
 
 log = logging.getLogger(__name__)
@@ -34,14 +39,16 @@ async def launch(
     memory: TaskMemory,
     *,
     cancelling: Cancelling,
-) -> AttemptRecord:
+    fence_timeout_seconds: float,
+) -> Launched | Refused:
     """Create a remote job exactly once.
 
     :param known: what is known of the launch so far.
     :param record: everything that is remembered of the task, without this launch.
     :param cancelling: knows of the launch from right before its intent is written.
-    :return: the record of the remote job that now exists.
-    :raises GpuPlacementError: the cluster did not take the job.
+    :param fence_timeout_seconds: how long to wait for certainty after a create without an answer.
+    :return: the remote job that now exists, or that this pool does not take it for now.
+    :raises GpuPlacementError: the cluster does not take the job.
     """
     from airflow_gpu_placement.launch.job import create
 
@@ -54,7 +61,10 @@ async def launch(
         memory.write(record)  # the intent: nothing may stand between this and the create
         created = await create(client, spec, expected_uid=known.cluster_uid)
     except ClusterError as error:
-        raise await refused(error, known, memory) from error
+        step = await refused(error, known, record, memory, timeout_seconds=fence_timeout_seconds)
+        if isinstance(step, GpuPlacementError):
+            raise step from error
+        return step
     finally:
         await client.close()
     known = msgspec.structs.replace(known, phase=AttemptPhase.CREATED, job_uid=created.uid)
@@ -69,7 +79,33 @@ async def launch(
         f", move {known.move}" if known.move else "",
         known.fence,
     )
-    return known
+    return Launched(known)
+
+
+def record_of(
+    attempt: Attempt, decision: Decision, pool: GpuPool, *, gpus: int, max_tries: int, clear_number: int
+) -> AttemptRecord:
+    """Say what is known of a launch before it is made."""
+    return AttemptRecord(
+        attempt_id=attempt.attempt_id,
+        try_number=attempt.try_number,
+        clear_number=clear_number,
+        max_tries=max_tries,
+        fence=attempt.fence,
+        move=attempt.move,
+        pool=pool.name,
+        region=pool.place.region,
+        kubernetes_conn_id=pool.cluster.kubernetes_conn_id,
+        context=pool.cluster.context,
+        cluster_uid=decision.snapshot.pools[pool.name].cluster_uid,
+        namespace=pool.cluster.namespace,
+        job_name=attempt.job_name,
+        started_at=datetime.now(UTC),
+        gpus=gpus,
+        gpu_model=gpu_model_of(decision, pool),
+        loss=pool.watch_policy,
+        spot=may_be_taken_away(decision, pool),
+    )
 
 
 def active_deadline_seconds(deadline: datetime | None) -> int | None:

@@ -10,9 +10,10 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.task_states import state_key, states_of
-from airflow_gpu_placement.model.attempt import MARKER_KEY
+from airflow_gpu_placement.model.attempt import MARKER_KEY, RESUMED_KEY
 from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.sweep import LOOK_SECONDS, withdraw_attempt
+from airflow_gpu_placement.triggers.log_bookmarks import HOLDERS_KEY, POSITIONS_KEY
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,6 +41,11 @@ def hand_over(context: Context, known: AttemptRecord) -> None:
     :raises SystemExit: the task was ended from outside.
     """
     mark(context)
+    context["ti"].xcom_push(key=RESUMED_KEY, value="")
+    if not known.watch_breaks:
+        # Nobody has watched this launch yet. Airflow logs an error for each XCom that is not there.
+        context["ti"].xcom_push(key=HOLDERS_KEY, value=[])
+        context["ti"].xcom_push(key=POSITIONS_KEY, value={})
     state = _state(context)
     if state == "running":
         return

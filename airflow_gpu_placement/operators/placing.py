@@ -10,30 +10,33 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from airflow_gpu_placement.catalog import informed, load, resolve
+from airflow_gpu_placement.catalog import informed, load_patiently, resolve
 from airflow_gpu_placement.cycle import decide
-from airflow_gpu_placement.engine.explain import details, line, table_text
+from airflow_gpu_placement.engine.explain import details
 from airflow_gpu_placement.engine.history import history_of
 from airflow_gpu_placement.engine.learn import learn
-from airflow_gpu_placement.exceptions import NoPoolFits
-from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, scan
+from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, newest_generation, scan
 from airflow_gpu_placement.hooks.clusters import open_on_worker
-from airflow_gpu_placement.hooks.memory import TaskStateMemory, as_json, recall
+from airflow_gpu_placement.hooks.memory import TaskStateMemory, recall
 from airflow_gpu_placement.launch.spec import LaunchSpec
-from airflow_gpu_placement.model.attempt import Attempt, AttemptRecord, TaskRecord
-from airflow_gpu_placement.model.pool import CapacityType
+from airflow_gpu_placement.model.attempt import Attempt, TaskRecord
 from airflow_gpu_placement.operators.adopting import unreported_success
-from airflow_gpu_placement.operators.arguments import WAIT, check_arguments
+from airflow_gpu_placement.operators.arguments import WAIT, check_arguments, env_texts, texts
 from airflow_gpu_placement.operators.deadlines import execution_deadline
-from airflow_gpu_placement.operators.decision_size import shortened
+from airflow_gpu_placement.operators.decisions import forget, keep
+from airflow_gpu_placement.operators.giving_up import give_up
 from airflow_gpu_placement.operators.identity import logical_task, team_of
-from airflow_gpu_placement.operators.launching import active_deadline_seconds, launch
+from airflow_gpu_placement.operators.launching import active_deadline_seconds, launch, record_of
 from airflow_gpu_placement.operators.request import parse_request
-from airflow_gpu_placement.operators.resuming import begin, checkpoint_region, gpu_model_of
-from airflow_gpu_placement.operators.steps import Launched, Unproven, Waiting
-from airflow_gpu_placement.operators.sweep import sweep
+from airflow_gpu_placement.operators.resuming import (
+    begin,
+    checkpoint_region,
+    counted,
+    still_counting,
+)
+from airflow_gpu_placement.operators.searching import Ours, settle_earlier
+from airflow_gpu_placement.operators.steps import Launched, Refused, Unproven, Waiting
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.settings import Settings
 
 log = logging.getLogger(__name__)
-
-DECISION_KEY = "gpu_placement.decision"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,9 @@ class Placing:
     attempt_id: str
     try_number: int
     first_try: int
+    max_tries: int
     clear_number: int
+    run_began: datetime | None
     settings: Settings
     deadline: datetime | None
 
@@ -82,7 +85,7 @@ class Placing:
         check_arguments(operator)
         ti = context["ti"]
         store = context["task_state_store"]
-        catalog = load(settings.catalog, settings.catalog_overlay)
+        catalog = load_patiently(settings.catalog, settings.catalog_overlay)
         resolved = resolve(
             catalog,
             parse_request(operator.gpu),
@@ -94,7 +97,9 @@ class Placing:
             operator=operator,
             request=resolved.request,
             catalog=catalog,
-            setting=resolved.setting,
+            setting=msgspec.structs.replace(
+                resolved.setting, pod_resources=dict(operator.pod_resources or {})
+            ),
             remarks=(*resolved.remarks, *catalog.warnings),
             memory=TaskStateMemory(store),
             store=store,
@@ -103,7 +108,9 @@ class Placing:
             try_number=ti.try_number,
             # A clear gives the task all its retries anew, counted from the try that it had come to.
             first_try=max(ti.max_tries - (operator.retries or 0), 0) + 1,
+            max_tries=ti.max_tries,
             clear_number=context["dag_run"].clear_number or 0,
+            run_began=context["dag_run"].start_date,
             settings=settings,
             deadline=execution_deadline(operator, ti),
         )
@@ -125,62 +132,89 @@ class Placing:
         """Find the success of a remote job whose try Airflow has lost."""
         return await unreported_success(
             self.memory.read(),
-            first_try=self.first_try,
             try_number=self.try_number,
-            clear_number=self.clear_number,
+            max_tries=self.max_tries,
             open_cluster=open_on_worker,
         )
 
-    async def attempt(self) -> Launched | Waiting | Unproven:
+    async def attempt(self) -> Launched | Refused | Waiting | Unproven:
         """Place the job once.
 
-        :raises NoPoolFits: every pool says never.
+        :raises NoPoolFits: every pool says never, for certain.
         """
-        pools = {pool.name: pool for pool in self.catalog.pools}
+        # The client library takes a second to load, which is not the clusters' time.
+        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.clusters.connect")
         # 1. Settle what earlier launches left behind.
-        record = begin(self.memory.read(), self.attempt_id, self.operator.resume)
+        record = self._begin()
         current = self._next_launch(record)
-        swept = await sweep(
+        swept = await settle_earlier(
             record,
             current,
-            pools=pools,
+            pools={pool.name: pool for pool in self.catalog.pools},
+            ours=Ours(self.settings.installation, self.run_began),
             open_cluster=open_on_worker,
             timeout_seconds=self.settings.fence_timeout_seconds,
         )
         if swept.unproven and self.operator.on_unreachable == WAIT:
             self._remember(swept.record)
             return Unproven(swept.unproven[0])
-        # The client library takes a second to load, which is not the clusters' time.
-        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.clusters.connect")
         # 2. Decide on one snapshot, and on where the newest checkpoint of earlier attempts is.
-        found = self._checkpoints(swept.record) if swept.record.attempts else None
+        record = still_counting(
+            swept.record, current, max_tries=self.max_tries, clear_number=self.clear_number
+        )
+        history = history_of(record, self.max_tries)
+        found = self._checkpoints(record) if record.attempts else None
         decision = await decide(
             self.request,
             self.catalog,
-            history_of(swept.record, self.clear_number),
-            informed(self.catalog, self.setting, self._knowledge(swept.record, found)),
+            history,
+            informed(self.catalog, self.setting, self._knowledge(record, found)),
             subject=str(self.task),
             open_cluster=open_on_worker,
             deadline_seconds=self.settings.signal_deadline_seconds,
             clock=lambda: datetime.now(UTC),
         )
+        record = counted(record, current, self.max_tries, history.since or decision.decided_at)
         # 3. Keep it, and tell it unless it was told before.
         pool = decision.chosen_pool
         if pool is None:
-            return self._nowhere(decision, swept.record)
+            return self._nowhere(decision, record)
         # 4. Launch, the intent first.
-        found = found or self._checkpoints(swept.record)
-        fence = 1 + max(swept.record.last_fence, swept.largest_fence, found.largest_fence)
+        found = found or self._checkpoints(record)
+        fence = 1 + max(record.last_fence, swept.largest_fence, found.largest_fence)
         current = msgspec.structs.replace(current, fence=fence)
-        self._keep(decision, fence)
-        known = await launch(
-            self._spec(decision, pool, current, swept.record, found),
-            self._launch_record(decision, pool, current),
-            swept.record,
+        keep(self.store, decision, fence, self.attempt_id)
+        step = await launch(
+            self._spec(decision, pool, current, record, found),
+            record_of(
+                current,
+                decision,
+                pool,
+                gpus=self.request.total_gpus,
+                max_tries=self.max_tries,
+                clear_number=self.clear_number,
+            ),
+            record,
             self.memory,
             cancelling=self.operator.cancelling,
+            fence_timeout_seconds=self.settings.fence_timeout_seconds,
         )
-        return Launched(known)
+        forget(self.store, record, self.memory.read())
+        return step
+
+    def _begin(self) -> TaskRecord:
+        record = begin(self.memory.read(), self.attempt_id, self.operator.resume, datetime.now(UTC))
+        uri = self.request.checkpoint.uri
+        if record.attempts or uri is None or self.operator.resume != "always":
+            return record
+        newest = newest_generation(uri, self.task.hash, self.settings.installation)
+        return msgspec.structs.replace(record, generation=newest)
+
+    def _root(self, record: TaskRecord) -> str | None:
+        uri = self.request.checkpoint.uri
+        if uri is None:
+            return None
+        return checkpoint_root(uri, self.task.hash, record.generation, self.settings.installation)
 
     def _next_launch(self, record: TaskRecord) -> Attempt:
         """Name the launch that comes now; whatever this try has launched before is an earlier one."""
@@ -201,11 +235,10 @@ class Placing:
         return msgspec.structs.replace(learnt, checkpoint_region=checkpoint_region(record, found))
 
     def _nowhere(self, decision: Decision, record: TaskRecord) -> Waiting:
-        self._keep(decision, record.last_fence + 1)
+        since = keep(self.store, decision, record.last_fence + 1, self.attempt_id)
         self._remember(record)
         explanation = details(decision)
-        if decision.never:
-            raise NoPoolFits(explanation)
+        give_up(decision, since, explanation)
         return Waiting(explanation)
 
     def _remember(self, record: TaskRecord) -> None:
@@ -214,47 +247,13 @@ class Placing:
         self.memory.write(msgspec.structs.replace(record, generation=generation))
 
     def _checkpoints(self, record: TaskRecord) -> CheckpointScan:
-        uri = self.request.checkpoint.uri
-        if uri is None:
+        root = self._root(record)
+        if root is None:
             return CheckpointScan()
-        found = scan(checkpoint_root(uri, self.task.hash, record.generation))
+        found = scan(root)
         if found.resume_from:
             log.info("Resume from step %s: %s", found.step, found.resume_from)
         return found
-
-    def _keep(self, decision: Decision, fence: int) -> None:
-        """Store the decision beside the memory, without the nodes when they are too many; tell it once."""
-        kept = shortened(as_json(decision))
-        key = f"{DECISION_KEY}.{fence}"
-        told = self.store.get(key)
-        telling = {"line": line(decision), "attempt_id": self.attempt_id}
-        self.store.set(key, {**kept, **telling}, retention=NEVER_EXPIRE)
-        if isinstance(told, dict) and telling.items() <= told.items():
-            return
-        log.info("%s", line(decision))
-        for row in table_text(decision).splitlines():
-            log.info("%s", row)
-
-    def _launch_record(self, decision: Decision, pool: GpuPool, attempt: Attempt) -> AttemptRecord:
-        return AttemptRecord(
-            attempt_id=attempt.attempt_id,
-            try_number=attempt.try_number,
-            clear_number=self.clear_number,
-            fence=attempt.fence,
-            move=attempt.move,
-            pool=pool.name,
-            region=pool.place.region,
-            kubernetes_conn_id=pool.cluster.kubernetes_conn_id,
-            context=pool.cluster.context,
-            cluster_uid=decision.snapshot.pools[pool.name].cluster_uid,
-            namespace=pool.cluster.namespace,
-            job_name=attempt.job_name,
-            started_at=datetime.now(UTC),
-            gpus=self.request.total_gpus,
-            gpu_model=gpu_model_of(decision, pool),
-            loss=pool.watch_policy,
-            spot=pool.capacity_type is CapacityType.SPOT,
-        )
 
     def _spec(
         self,
@@ -264,14 +263,14 @@ class Placing:
         record: TaskRecord,
         found: CheckpointScan,
     ) -> LaunchSpec:
-        operator, uri = self.operator, self.request.checkpoint.uri
+        operator = self.operator
         return LaunchSpec(
             attempt=attempt,
             pool=pool,
             image=operator.image,
-            command=tuple(operator.command),
-            args=tuple(operator.arguments),
-            env=dict(operator.env or {}),
+            command=texts(operator.command),
+            args=texts(operator.arguments),
+            env=env_texts(operator.env),
             gpus_per_node=self.request.gpus_per_node,
             nodes=self.request.nodes,
             resources=dict(operator.pod_resources or {}),
@@ -280,7 +279,8 @@ class Placing:
             # Fitting pools come first, the chosen one before all.
             excluded_nodes=decision.verdicts[0].avoid_nodes,
             node_labels=decision.verdicts[0].node_labels,
-            checkpoint_root=checkpoint_root(uri, self.task.hash, record.generation) if uri else None,
+            barred_labels=decision.verdicts[0].barred_labels,
+            checkpoint_root=self._root(record),
             resume_from=found.resume_from or None,
             ttl_seconds=operator.ttl_seconds_after_finished,
             active_deadline_seconds=active_deadline_seconds(self.deadline),

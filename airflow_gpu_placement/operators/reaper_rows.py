@@ -18,6 +18,15 @@ def to_reap(reaped: Reaped) -> list[Row]:
     return [row for row in reaped.rows if row.verdict is Verdict.REAP]
 
 
+def problems_of(reaped: Reaped) -> list[str]:
+    """Return what was not done, a text each: jobs that still run, and places that were not looked at."""
+    failed = [f"{row.job.name}: {row.result}" for row in to_reap(reaped) if row.failed]
+    return failed + [
+        f"connection {place.kubernetes_conn_id!r}, namespace {place.namespace!r} was not read: {why}"
+        for place, why in reaped.unread.items()
+    ]
+
+
 def rows_of(reaped: Reaped, *, all_: bool) -> list[dict[str, Any]]:
     """Return what was found as records; what nobody has to look at only when ``all_`` is set."""
     shown = [_row(row) for row in reaped.rows if all_ or row.finding not in _USUAL]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
 
-from airflow_gpu_placement.catalog import load
+from airflow_gpu_placement.catalog import load_patiently
 from airflow_gpu_placement.engine.reaping import Rules, TaskNow
 from airflow_gpu_placement.exceptions import GpuPlacementError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.task_states import marked_attempt, state_key, states_of
 from airflow_gpu_placement.model.attempt import MARKER_KEY
 from airflow_gpu_placement.operators.reaper import Limits, reap
-from airflow_gpu_placement.operators.reaper_rows import rows_of, to_reap
+from airflow_gpu_placement.operators.reaper_rows import problems_of, rows_of
 from airflow_gpu_placement.settings import load_settings
 
 if TYPE_CHECKING:
@@ -37,12 +37,13 @@ def reap_in_task(*, delete: bool, min_age_minutes: float = 10.0) -> list[dict[st
 
     :param delete: ``False``: only tell.
     :param min_age_minutes: younger jobs are left alone.
-    :raises GpuPlacementError: something could not be withdrawn.
+    :raises GpuPlacementError: something could not be withdrawn, or a cluster could not be read; everything
+        else was done.
     """
     settings = load_settings()
     reaped = asyncio.run(
         reap(
-            load(settings.catalog, settings.catalog_overlay).pools,
+            load_patiently(settings.catalog, settings.catalog_overlay).pools,
             tasks_over_the_api,
             Rules(min_age_seconds=min_age_minutes * 60.0, installation=settings.installation),
             Limits(settings.signal_deadline_seconds, settings.fence_timeout_seconds),
@@ -53,9 +54,8 @@ def reap_in_task(*, delete: bool, min_age_minutes: float = 10.0) -> list[dict[st
     rows = rows_of(reaped, all_=False)
     for row in rows:
         log.info("%s", ", ".join(f"{key}: {value}" for key, value in row.items() if value is not None))
-    failed = [f"{row.job.name}: {row.result}" for row in to_reap(reaped) if row.failed]
-    if failed:
-        raise GpuPlacementError("remote jobs that could not be withdrawn:\n" + "\n".join(failed))
+    if problems := problems_of(reaped):
+        raise GpuPlacementError("not everything could be looked at and withdrawn:\n" + "\n".join(problems))
     return rows
 
 

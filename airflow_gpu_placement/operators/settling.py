@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from datetime import UTC, datetime
@@ -66,11 +65,11 @@ async def settle(
 
     :raises RemoteJobError: of the type that the retry policy understands.
     """
-    # Whoever cleared the task since may have mended what was wrong elsewhere.
+    # Whoever cleared this task since may have mended what was wrong elsewhere.
     earlier = tuple(
         one
         for one in memory.read().attempts
-        if not one.is_same_launch(known) and one.clear_number >= known.clear_number
+        if not one.is_same_launch(known) and one.max_tries == known.max_tries
     )
     tries_left = max(max_tries + 1 - try_number, 0)
     prospects = Prospects(
@@ -87,6 +86,10 @@ async def settle(
         log.warning("%s", outcome.warning)
     if outcome.kind is OutcomeKind.SUCCEEDED:
         log.info("Remote job %s in pool %s succeeded", known.job_name, known.pool)
+        if not proven:
+            # A container beside the training runs on, and its pod would hold the GPUs for ever.
+            log.info("%s", outcome.message)
+            await _make_sure(ended, memory, settings.fence_timeout_seconds)
         return
     if not proven:
         silent = outcome.cause in _SILENT
@@ -109,9 +112,17 @@ def _closing(record: TaskRecord, step: NextStep) -> str:
     return f"\nNot tried again: {step.reason}. Remote jobs of this task by their end: {counted}"
 
 
-def may_move(outcome: Outcome, known: AttemptRecord) -> bool:
+def may_move(outcome: Outcome, known: AttemptRecord, record: TaskRecord) -> bool:
     """Whether a job is placed again within the same try: it has not started, and has not moved too often."""
-    return outcome.cause == START_TIMEOUT and outcome.never_started and known.move < MAX_MOVES
+    return outcome.cause == START_TIMEOUT and outcome.never_started and _missed(known, record) < MAX_MOVES
+
+
+def _missed(known: AttemptRecord, record: TaskRecord) -> int:
+    """Count the earlier launches of a try that did not start in time; ones that were refused do not count."""
+    return sum(
+        one.cause == START_TIMEOUT and one.attempt_id == known.attempt_id and not one.is_same_launch(known)
+        for one in record.attempts
+    )
 
 
 async def leave(outcome: Outcome, known: AttemptRecord, memory: TaskMemory, settings: Settings) -> None:
@@ -124,7 +135,7 @@ async def leave(outcome: Outcome, known: AttemptRecord, memory: TaskMemory, sett
         outcome.message,
         known.job_name,
         known.pool,
-        known.move + 1,
+        _missed(known, memory.read()) + 1,
         MAX_MOVES,
     )
 
@@ -223,13 +234,3 @@ async def _make_sure(ended: AttemptRecord, memory: TaskMemory, timeout_seconds: 
             ended.job_name,
         )
     return grade
-
-
-def result_of(outcome: Outcome) -> Any:
-    """Return the termination message as JSON when it is JSON, else as text; ``None`` when there is none."""
-    if not outcome.result:
-        return None
-    try:
-        return json.loads(outcome.result)
-    except ValueError:
-        return outcome.result

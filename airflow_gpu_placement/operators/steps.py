@@ -26,6 +26,17 @@ class Waiting(NamedTuple):
         return f"no GPU pool could take the job within {patience}:\n{self.explanation}"
 
 
+class Refused(NamedTuple):
+    """The chosen pool's cluster did not take the job, which may pass; another pool may take it at once."""
+
+    record: AttemptRecord
+    explanation: str
+
+    def too_long(self, patience: timedelta) -> str:
+        """Say that this has lasted as long as it may."""
+        return f"no GPU pool took the job within {patience}; the last: {self.explanation}"
+
+
 class Unproven(NamedTuple):
     """The end of an earlier launch is not proven, and the author wants to wait for the proof."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.clusters.client import ClusterClient
     from airflow_gpu_placement.clusters.connect import OpenCluster
+    from airflow_gpu_placement.hooks.memory import TaskMemory
     from airflow_gpu_placement.launch.find import RemoteJob
     from airflow_gpu_placement.model.attempt import Attempt, LogicalTask
     from airflow_gpu_placement.model.pool import GpuPool
@@ -37,6 +38,10 @@ LOOK_SECONDS = 2.0
 
 _ANSWER_SECONDS = 10.0
 """A cluster that takes longer to tell its name is not waited for: the job is to run elsewhere."""
+
+_AFTERWARDS_SECONDS = 5.0
+_CLEAN_UP_SECONDS = 1.0
+"""What a success may be late by."""
 
 
 class Swept(NamedTuple):
@@ -113,6 +118,38 @@ async def sweep(
     earlier = [known for known in record.attempts if known.job_name != current.job_name]
     unproven = tuple(one for one in (*earlier, *forgotten) if one.grade is not EndGrade.CONFIRMED)
     return Swept(record, largest_fence, unproven)
+
+
+async def sweep_again(
+    memory: TaskMemory, succeeded: AttemptRecord, task: LogicalTask, open_cluster: OpenCluster
+) -> None:
+    """After a success, try once more to withdraw earlier launches: their clusters may answer again.
+
+    The success is late by a few seconds at most, and never fails for it.
+    """
+    record = memory.read()
+    tries = {
+        asyncio.create_task(
+            withdraw_attempt(known, task=task, open_cluster=open_cluster, timeout_seconds=LOOK_SECONDS)
+        ): known
+        for known in record.attempts
+        if not known.is_same_launch(succeeded) and known.grade not in _SETTLED
+    }
+    if not tries:
+        return
+    done, pending = await asyncio.wait(tries, timeout=_AFTERWARDS_SECONDS)
+    for one in pending:
+        one.cancel()
+    if pending:
+        await asyncio.wait(pending, timeout=_CLEAN_UP_SECONDS)
+    for one in done:
+        name = tries[one].job_name
+        if (error := one.exception()) is not None:
+            log.warning("Remote job %s may still run: %s", name, error, exc_info=error)
+        elif one.result() in _SETTLED:
+            ended = msgspec.structs.replace(tries[one], phase=AttemptPhase.ENDED, grade=one.result())
+            record = remember(record, ended)
+    memory.write(record)
 
 
 async def withdraw_attempt(

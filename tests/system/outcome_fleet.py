@@ -28,6 +28,9 @@ NAMESPACE = fleet.NAMESPACE
 #: A namespace of cluster ``main`` in which no pod may be created.
 NO_PODS = "no-pods"
 QUOTA = "zero-pods"
+#: A namespace of the same cluster in which no Job may be created.
+NO_JOBS = "no-jobs"
+JOB_QUOTA = "zero-jobs"
 POOL_LABEL = "outcomes/pool"
 MANY = 64
 #: What the nodes of cluster ``dark`` can pull and those of the others cannot.
@@ -67,19 +70,20 @@ _CLUSTER_OF = {node.name: cluster.name for cluster in SPEC.clusters for node in 
 
 
 def prepare(lab: Lab) -> None:
-    """Create the namespaces, one of them with a quota of no pods."""
+    """Create the namespaces, one of them with a quota of no pods, and one with a quota of no Jobs."""
     for cluster in lab.clusters:
         cluster.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     main = lab.cluster("main").api
-    main.post("/api/v1/namespaces", {"metadata": {"name": NO_PODS}})
-    path = f"/api/v1/namespaces/{NO_PODS}/resourcequotas"
-    main.post(path, {"metadata": {"name": QUOTA}, "spec": {"hard": {"pods": "0"}}})
-    main.wait(
-        f"{path}/{QUOTA}",
-        lambda quota: quota is not None and "hard" in quota.get("status", {}),
-        60,
-        "the quota is in force",
-    )
+    for namespace, name, what in ((NO_PODS, QUOTA, "pods"), (NO_JOBS, JOB_QUOTA, "count/jobs.batch")):
+        main.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+        main.post(path, {"metadata": {"name": name}, "spec": {"hard": {what: "0"}}})
+        main.wait(
+            f"{path}/{name}",
+            lambda quota: quota is not None and "hard" in quota.get("status", {}),
+            60,
+            "the quota is in force",
+        )
 
 
 def connect(lab: Lab, airflow: AirflowClient) -> None:

@@ -151,8 +151,9 @@ def plays_of(
     yield Plays(request, cases, stage)
     for folder in root.glob("out-*"):
         (folder / "finish").touch()  # what a failed case has left ends too
-    names = [outcome_fleet.NAMESPACE] * len(lab.clusters) + [outcome_fleet.NO_PODS]
-    clusters = [*lab.clusters, lab.cluster("main")]
+    others = [outcome_fleet.NO_PODS, outcome_fleet.NO_JOBS]
+    names = [outcome_fleet.NAMESPACE] * len(lab.clusters) + others
+    clusters = [*lab.clusters, *(lab.cluster("main") for _ in others)]
     scopes = [LeakScope(one.name, one.api, name) for one, name in zip(clusters, names, strict=True)]
     dags = list(stage.ground.dags.values())
     leaks = find_leaks(

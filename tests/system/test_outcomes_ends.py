@@ -51,6 +51,16 @@ def by_code(stage: Stage, case: Scenario[Stage]) -> None:
     assert len(run.jobs) == 1
 
 
+def nul_byte(stage: Stage, case: Scenario[Stage]) -> None:
+    """Let the last line of the program have a byte that the database takes in no text."""
+    run = stage.start(case)
+    ends(run, "failed", try_number=1)
+    assert launches(run) == [Launch("calm", "application", "Error")]
+    error = error_of(run.log(1), "TrainingFailed")
+    assert "batch \N{REPLACEMENT CHARACTER}42 is broken" in error, error
+    assert run.ground.airflow.status()["triggerer"].exit_code is None
+
+
 def out_of_memory(stage: Stage, case: Scenario[Stage]) -> None:
     """Let the program run into its own memory limit."""
     run = stage.start(case)
@@ -131,6 +141,12 @@ CASES = [
         "OOM at its own limit: the task fails now, and the limit is named",
         out_of_memory,
         operator={"pod_resources": {"memory": "64Mi"}},
+    ),
+    _case(
+        "OUT-END.NUL",
+        "a NUL byte in the last line of a failing training: TrainingFailed, the triggerer lives on",
+        nul_byte,
+        operator={"arguments": ["-c", r"echo begin; sleep 1; printf 'batch \00042 is broken\n'; exit 3"]},
     ),
     _case("OUT-DELETED", "a person deletes the Job: cancelled, the task fails now", deleted),
     _case(

@@ -10,7 +10,7 @@ import pytest
 from tests.harness import gates
 from tests.harness.side_by_side import params
 from tests.system.fleet import occupied
-from tests.system.outcome_fleet import NO_PODS, QUOTA, REFUGE, pool
+from tests.system.outcome_fleet import JOB_QUOTA, NO_JOBS, NO_PODS, QUOTA, REFUGE, pool
 from tests.system.outcome_ground import (
     Case,
     Launch,
@@ -83,6 +83,25 @@ def three_moves(stage: Stage, case: Scenario[Stage]) -> None:
         one["job_name"] for one in records(run) if job_exists(stage.lab, "main", one["job_name"], NO_PODS)
     ]
     assert left == []
+
+
+def refused(stage: Stage, case: Scenario[Stage]) -> None:
+    """Offer pools in a namespace whose quota allows no Job, and raise the quota once all have been tried."""
+    run = stage.start(case)
+    wait_looks(run, LOOKS)
+    left = {one["pool"]: one for one in records(run)}
+    assert sorted(left) == ["jobs-1", "jobs-2"]
+    assert {one["cause"] for one in left.values()} == {"QuotaExceeded"}
+    assert {one["grade"] for one in left.values()} == {"confirmed"}
+    path = f"/api/v1/namespaces/{NO_JOBS}/resourcequotas/{JOB_QUOTA}"
+    stage.lab.cluster("main").api.patch(path, {"spec": {"hard": {"count/jobs.batch": "1"}}})
+    run.finish()
+    ends(run, "success", try_number=1)
+    assert launches(run)[-1][1:] == ("succeeded", "Complete")
+    assert len(records(run)) <= 3
+    log = run.log(1)
+    assert "2 JobRefused" in log, log
+    assert f"exceeded quota: {JOB_QUOTA}" in log, log
 
 
 def freed(stage: Stage, case: Scenario[Stage]) -> None:
@@ -194,6 +213,14 @@ CASES = [
         "a quota of no pods: named in the log, three moves at most, then the task fails",
         three_moves,
         *QUOTA_POOLS,
+        retries=0,
+    ),
+    _case(
+        "OUT-REFUSED.QUOTA",
+        "a quota of no Jobs refuses every create: both pools tried, waited for, success in the first try",
+        refused,
+        pool("calm", 1.0, "jobs-1", namespace=NO_JOBS),
+        pool("calm", 2.0, "jobs-2", namespace=NO_JOBS),
         retries=0,
     ),
     _case(

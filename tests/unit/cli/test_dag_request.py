@@ -34,20 +34,25 @@ FIXED = {"image": "i", "command": ["c"]}
 @dag(dag_id="llm", schedule=None, params={"gpus": 4})
 def training():
     GpuTrainingJobOperator(
-        task_id="fixed", gpu=GpuRequest(gpus_per_node=8, models=("H100",)), profile="fastest", **FIXED
+        task_id="fixed",
+        gpu=GpuRequest(gpus_per_node=8, models=("H100",)),
+        profile="fastest",
+        pod_resources={"cpu": "32"},
+        **FIXED,
     )
     GpuTrainingJobOperator(
         task_id="templated",
         gpu={"gpus_per_node": "{{ params.gpus }}", "checkpoint": {"uri": "s3://b/{{ ds }}"}},
+        pod_resources={"cpu": "{{ 8 * params.gpus }}"},
         retries=0,
         **FIXED,
     )
     GpuTrainingJobOperator(
         task_id="of_the_run", gpu={"gpus_per_node": "{{ dag_run.conf['gpus'] }}"}, **FIXED
     )
-    GpuTrainingJobOperator.partial(task_id="mapped_elsewhere", gpu={"nodes": 2}, **FIXED).expand(
-        arguments=[["a"], ["b"]]
-    )
+    GpuTrainingJobOperator.partial(
+        task_id="mapped_elsewhere", gpu={"nodes": 2}, pod_resources={"memory": "8Gi"}, **FIXED
+    ).expand(arguments=[["a"], ["b"]])
     GpuTrainingJobOperator.partial(task_id="mapped", **FIXED).expand(gpu=[{"nodes": 1}, {"nodes": 2}])
 
     @task
@@ -78,21 +83,20 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_request_object_is_taken_as_it_is() -> None:
     """Only what the author wrote counts as given, so that flags can change the rest."""
     found = request_of_task("llm", "fixed")
-    assert found == ({"gpus_per_node": 8, "models": ("H100",)}, "fastest")
+    assert found == ({"gpus_per_node": 8, "models": ("H100",)}, "fastest", {"cpu": "32"})
 
 
 def test_templates_are_rendered_with_parameters_and_the_date() -> None:
     """The defaults of the DAG's parameters are used, and the date of today."""
     today = datetime.now(UTC).strftime("%Y-%m-%d")
-    assert request_of_task("llm", "templated", ["here"]).gpu == {
-        "gpus_per_node": "4",
-        "checkpoint": {"uri": f"s3://b/{today}"},
-    }
+    found = request_of_task("llm", "templated", ["here"])
+    assert found.gpu == {"gpus_per_node": "4", "checkpoint": {"uri": f"s3://b/{today}"}}
+    assert found.pod_resources == {"cpu": "32"}
 
 
 def test_a_mapped_task_with_one_request_is_read() -> None:
     """What is the same for every map index is known without a run."""
-    assert request_of_task("llm", "mapped_elsewhere") == ({"nodes": 2}, None)
+    assert request_of_task("llm", "mapped_elsewhere") == ({"nodes": 2}, None, {"memory": "8Gi"})
 
 
 @pytest.mark.parametrize(

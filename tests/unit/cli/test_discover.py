@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from airflow_gpu_placement.catalog import load
 from airflow_gpu_placement.catalog.discover import Discovery, discover, select_exactly
 from airflow_gpu_placement.catalog.discovered_yaml import catalogue_yaml
-from airflow_gpu_placement.catalog.node_facts import capacity_type_of
 from airflow_gpu_placement.catalog.seen_nodes import SeenNodes
+from airflow_gpu_placement.engine.bought import capacity_type_of
 from airflow_gpu_placement.model.dra import DraObjects
 from airflow_gpu_placement.model.kube import NodeStatus, Toleration
 from airflow_gpu_placement.model.pool import CapacityType

@@ -213,6 +213,16 @@ def test_the_pod_goes_to_nodes_with_the_labels_of_the_right_gpu() -> None:
         assert required == {"nodeSelectorTerms": [{"matchExpressions": want, **fields}]}
 
 
+def test_the_pod_stays_off_nodes_with_a_barred_label() -> None:
+    """A node without the label may take it, so that it holds on every cloud."""
+    pod = pod_of(changed(node_labels={"zone": ("a",)}, barred_labels={"kind": ("spot", "preemptible")}))
+    required = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"][0]["matchExpressions"] == [
+        {"key": "zone", "operator": "In", "values": ["a"]},
+        {"key": "kind", "operator": "NotIn", "values": ["spot", "preemptible"]},
+    ]
+
+
 def test_volumes_are_passed_on_as_they_are() -> None:
     """Plain API objects, for whatever kind of volume."""
     volume = {"name": "data", "hostPath": {"path": "/data"}}

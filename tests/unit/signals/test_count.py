@@ -46,6 +46,24 @@ def test_parts_add_up_to_the_whole() -> None:
     assert found.nodes[-1].fabric == "f"
 
 
+def test_what_a_pool_can_add_is_for_those_who_wait_first() -> None:
+    """Only a pool that grows asks who waits for its nodes, and what they are like."""
+    waiting = msgspec.convert(
+        {
+            "spec": {"containers": [container("8")]},
+            "status": {
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+            },
+        },
+        Pod,
+    )
+    state = state_of([kube_node(more={"cpu": "8"})], [waiting] * MANY)
+    pools = [pool(), pool("grows", max_nodes=4)]
+    fixed, growing = asyncio.run(signals_of_pools(pools, state))
+    assert (fixed.waiting, fixed.largest) == ({}, {})
+    assert (growing.waiting, growing.largest) == ({8: MANY}, {"cpu": 8_000})
+
+
 def test_other_things_run_between_two_parts() -> None:
     """However many nodes there are."""
     ticks = 0

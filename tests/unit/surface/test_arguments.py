@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
 from airflow_gpu_placement.exceptions import RequestError
-from airflow_gpu_placement.operators.arguments import check_arguments
+from airflow_gpu_placement.operators.arguments import check_arguments, env_texts, texts
 from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
 
 
@@ -41,19 +42,21 @@ def test_right_arguments_pass() -> None:
             r"command: must be a list of texts.*'/bin/sh', '-c'",
             id="one text",
         ),
-        pytest.param({"command": []}, r"command: is empty", id="empty command"),
-        pytest.param(
-            {"command": ["python", 3]}, r"command\[1\]: must be a text, not 3; write '3'", id="a number"
-        ),
+        pytest.param({"command": ["python", None]}, r"command\[1\]: must be a text, not None", id="nothing"),
         pytest.param(
             {"arguments": "--a b"}, r"arguments: must be a list of texts", id="arguments as one text"
         ),
-        pytest.param({"env": {"A": 1}}, r"env\.A: must be a text, not 1; write '1'", id="a number in env"),
+        pytest.param({"env": {"A": None}}, r"env\.A: must be a text, not None", id="nothing in env"),
         pytest.param(
             {"env": {"GPU_PLACEMENT_TRY": "1"}}, r"env\.GPU_PLACEMENT_TRY: .*use another name", id="ours"
         ),
         pytest.param(
             {"pod_resources": {"nvidia.com/gpu": "4"}}, r"pod_resources\.nvidia\.com/gpu", id="GPUs twice"
+        ),
+        pytest.param(
+            {"pod_resources": {"memory": "200 GB"}},
+            r"pod_resources\.memory: must be a quantity such as .*'200Gi', not '200 GB'",
+            id="no quantity",
         ),
         pytest.param({"volumes": "data"}, r"volumes: must be a list of dicts", id="volumes as text"),
         pytest.param(
@@ -78,6 +81,36 @@ def test_a_wrong_argument_says_where_and_what_instead(arguments: dict[str, Any],
 def test_every_wrong_argument_is_named_at_once() -> None:
     """One run of a DAG shows all mistakes."""
     with pytest.raises(RequestError) as caught:
-        check_arguments(operator(image="", command="x", env={"A": 1}))
+        check_arguments(operator(image="", command="x", env={"A": None}))
 
     assert str(caught.value).count("\n") == 2
+
+
+def test_numbers_are_taken_as_texts() -> None:
+    """A DAG that renders its templates as native objects makes "12" a number, quoted or not."""
+    with DAG("d", schedule=None, render_template_as_native_obj=True):
+        native = operator(
+            arguments=["--epochs", "12", "--rate", "0.5", "--day", "{{ ds_nodash }}", "--amp", "True"],
+            env={"SEED": "7", "DEBUG": "{{ true }}"},
+        )
+    native.render_template_fields({"ds_nodash": "20260101"})
+    check_arguments(native)
+    assert not isinstance(native.arguments[1], str)
+    assert texts(native.arguments) == (
+        "--epochs",
+        "12",
+        "--rate",
+        "0.5",
+        "--day",
+        "20260101",
+        "--amp",
+        "True",
+    )
+    assert env_texts(native.env) == {"SEED": "7", "DEBUG": "True"}
+    assert env_texts(None) == {}
+
+
+def test_an_image_may_bring_its_own_command() -> None:
+    """Its entry point is run when no command is given."""
+    check_arguments(operator(command=[]))
+    check_arguments(GpuTrainingJobOperator(task_id="t", image="i", gpu={"gpus_per_node": 1}))

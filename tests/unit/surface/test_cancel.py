@@ -10,8 +10,9 @@ import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.execution_time.xcom import XCom
 
+from airflow_gpu_placement.model.attempt import MARKER_KEY, RESUMED_KEY
 from airflow_gpu_placement.triggers import cancel
-from airflow_gpu_placement.triggers.cancel import TaskNow, is_over, shielded, withdraw_if_over
+from airflow_gpu_placement.triggers.cancel import TryNow, is_over, shielded, withdraw_if_over
 from airflow_gpu_placement.triggers.remote_job import RemoteJobTrigger
 
 if TYPE_CHECKING:
@@ -23,24 +24,27 @@ OURS, OTHER = "attempt-1", "attempt-2"
 @pytest.mark.parametrize(
     ("now", "over"),
     [
-        pytest.param(TaskNow(exists=False), True, id="deleted"),
-        pytest.param(TaskNow(exists=True, state="failed"), True, id="marked failed"),
-        pytest.param(TaskNow(exists=True, state="success"), True, id="marked success"),
-        pytest.param(TaskNow(exists=True, state="skipped"), True, id="marked skipped"),
-        pytest.param(TaskNow(exists=True, state=None), True, id="cleared, not scheduled yet"),
-        pytest.param(TaskNow(exists=True, state="scheduled"), True, id="cleared, scheduled"),
-        pytest.param(TaskNow(exists=True, state="queued"), True, id="cleared, queued"),
-        pytest.param(TaskNow(exists=True, state="running"), True, id="cleared, runs anew"),
-        pytest.param(TaskNow(exists=True, state="running", marker=OTHER), True, id="cleared, resumed again"),
-        pytest.param(TaskNow(exists=True, state="running", marker=OURS), False, id="resumed by another"),
-        pytest.param(TaskNow(exists=True, state="deferred", marker=OURS), False, id="only reassigned"),
-        pytest.param(
-            TaskNow(exists=True, state="deferred", marker=OTHER), True, id="cleared, deferred again"
-        ),
-        pytest.param(TaskNow(exists=True, state="deferred"), False, id="deferred without a marker: in doubt"),
+        pytest.param(TryNow(exists=False), True, id="deleted"),
+        pytest.param(TryNow(exists=True, state="failed"), True, id="marked failed"),
+        pytest.param(TryNow(exists=True, state="success"), True, id="marked success"),
+        pytest.param(TryNow(exists=True, state="skipped"), True, id="marked skipped"),
+        pytest.param(TryNow(exists=True, state=None), True, id="cleared, not scheduled yet"),
+        pytest.param(TryNow(exists=True, state="scheduled"), True, id="cleared, scheduled"),
+        pytest.param(TryNow(exists=True, state="queued"), True, id="cleared, queued"),
+        pytest.param(TryNow(exists=True, state="queued", resumed=OTHER), True, id="cleared, then resumed"),
+        pytest.param(TryNow(exists=True, state="scheduled", resumed=OURS), False, id="about to be resumed"),
+        pytest.param(TryNow(exists=True, state="queued", resumed=OURS), False, id="queued to be resumed"),
+        pytest.param(TryNow(exists=True, state=None, resumed=OURS), False, id="its scheduler was lost then"),
+        pytest.param(TryNow(exists=True, state="failed", resumed=OURS), True, id="resumed and failed"),
+        pytest.param(TryNow(exists=True, state="running"), True, id="cleared, runs anew"),
+        pytest.param(TryNow(exists=True, state="running", marker=OTHER), True, id="cleared, resumed again"),
+        pytest.param(TryNow(exists=True, state="running", marker=OURS), False, id="resumed by another"),
+        pytest.param(TryNow(exists=True, state="deferred", marker=OURS), False, id="only reassigned"),
+        pytest.param(TryNow(exists=True, state="deferred", marker=OTHER), True, id="cleared, deferred again"),
+        pytest.param(TryNow(exists=True, state="deferred"), False, id="deferred without a marker: in doubt"),
     ],
 )
-def test_when_an_attempt_is_over(now: TaskNow, over: bool) -> None:
+def test_when_an_attempt_is_over(now: TryNow, over: bool) -> None:
     """State and marker together tell a person's wish from a mere change of triggerers."""
     assert is_over(now, OURS) is over
 
@@ -63,18 +67,20 @@ def trigger(**ti: Any) -> RemoteJobTrigger:
     return made
 
 
-def airflow_says(monkeypatch: pytest.MonkeyPatch, states: Any, marker: Any = None) -> None:
+def airflow_says(monkeypatch: pytest.MonkeyPatch, states: Any, xcom: Any = None) -> None:
     """Let Airflow answer the two questions with these values, or fail with these errors."""
+    key = RESUMED_KEY if states in ({"t": None}, {"t": "scheduled"}, {"t": "queued"}) else MARKER_KEY
 
     def get_task_states(**_: Any) -> Any:
         if isinstance(states, BaseException):
             raise states
         return {"r": states} if states else {}
 
-    async def aget_one(**_: Any) -> Any:
-        if isinstance(marker, BaseException):
-            raise marker
-        return marker
+    async def aget_one(**question: Any) -> Any:
+        assert question["key"] == key
+        if isinstance(xcom, BaseException):
+            raise xcom
+        return xcom
 
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", get_task_states)
     monkeypatch.setattr(XCom, "aget_one", aget_one)
@@ -106,6 +112,10 @@ def withdrawn(caplog: pytest.LogCaptureFixture) -> bool:
         pytest.param({}, {"t": "deferred"}, "not ours", False, id="a marker of another shape"),
         pytest.param({}, {"t": "deferred"}, RuntimeError("no answer"), False, id="no answer for the marker"),
         pytest.param({}, RuntimeError("no answer"), None, False, id="no answer for the state"),
+        pytest.param({}, {"t": "queued"}, "", True, id="cleared"),
+        pytest.param({}, {"t": None}, None, True, id="cleared by a version without that note"),
+        pytest.param({}, {"t": "queued"}, OURS, False, id="to be resumed"),
+        pytest.param({}, {"t": "scheduled"}, RuntimeError("no answer"), False, id="no answer for the note"),
     ],
 )
 def test_a_job_is_withdrawn_only_for_certain(
@@ -173,6 +183,13 @@ def test_after_its_event_and_without_a_task_a_trigger_withdraws_nothing(
     async def broken(*_: Any) -> None:
         raise RuntimeError("no watch")
 
+    noted: list[tuple[Any, ...]] = []
+
+    async def aset(key: str, value: Any, **where: Any) -> None:
+        noted.append((key, value, where["task_id"]))
+        raise RuntimeError("Airflow is away")
+
+    monkeypatch.setattr(XCom, "aset", aset)
     yielded = trigger()
     monkeypatch.setattr(yielded, "watch", broken)
 
@@ -183,6 +200,7 @@ def test_after_its_event_and_without_a_task_a_trigger_withdraws_nothing(
         raise AssertionError("no event")
 
     assert asyncio.run(first_event())["kind"] == "watch_broke"
+    assert noted == [(RESUMED_KEY, OURS, "t")]
     alone = trigger()
     alone.task_instance = None
     asyncio.run(alone.on_kill())
@@ -201,6 +219,13 @@ def test_the_deadline_is_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(late, "watch", endless)
     event = asyncio.run(late.news(opens))
     assert event == {"version": 1, "job_name": "gp-x", "kind": "deadline"}
+
+
+def test_triggers_share_what_is_equal_in_them() -> None:
+    """A triggerer has a thousand; each would keep a logger and a policy of its own."""
+    one, other = trigger(), trigger()
+    assert one.policy is other.policy
+    assert one.log is other.log
 
 
 def test_a_trigger_comes_back_as_it_was() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_gpu_placement.checkpoint import Checkpoints
-from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, scan
+from airflow_gpu_placement.hooks.checkpoints import CheckpointScan, checkpoint_root, newest_generation, scan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,3 +61,13 @@ def test_a_root_that_does_not_exist_or_cannot_be_read_gives_nothing(tmp_path: Pa
 def test_the_root_names_the_logical_task_and_its_generation() -> None:
     """Another task, or another generation, never reads these checkpoints."""
     assert checkpoint_root("s3://bucket/llm/", "0123456789", 2) == "s3://bucket/llm/0123456789/2"
+    assert checkpoint_root("s3://b", "0123456789", 2, "prod-eu") == "s3://b/prod-eu-0123456789/2"
+
+
+def test_the_newest_generation_is_the_one_with_the_largest_number(tmp_path: Path) -> None:
+    """Other folders are none; where nothing can be seen it is the first."""
+    for name in ("9", "10", "notes"):
+        (tmp_path / "prod-0123456789" / name).mkdir(parents=True)
+    assert newest_generation(str(tmp_path), "0123456789", "prod") == 10
+    assert newest_generation(str(tmp_path), "0123456789") == 1
+    assert newest_generation("nosuchscheme://bucket/x", "0123456789") == 1

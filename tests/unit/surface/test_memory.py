@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,9 +11,11 @@ import pytest
 
 from airflow_gpu_placement.exceptions import GpuPlacementError
 from airflow_gpu_placement.hooks.memory import KEY, MAX_ATTEMPTS, TaskStateMemory, recall, remember
-from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, TaskRecord
+from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord, Counting, TaskRecord
 from airflow_gpu_placement.model.outcome import EndGrade, OutcomeKind
 from airflow_gpu_placement.operators.resuming import begin
+
+NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
 
 
 class JsonStore:
@@ -32,6 +35,10 @@ class JsonStore:
         if "tuple" in {type(item).__name__ for item in _values(value)}:
             raise ValueError("only JSON types are accepted")
         self.values[key] = json.dumps(value)
+
+    def delete(self, key: str) -> None:
+        """Forget a value."""
+        self.values.pop(key, None)
 
 
 def _values(value: Any) -> list[Any]:
@@ -66,6 +73,8 @@ def test_a_record_survives_the_store() -> None:
             lost_nodes=("n1",),
         ),
     )
+    begun = Counting(since=datetime(2026, 1, 5, tzinfo=UTC), attempt_id="id-1", try_number=1, max_tries=0)
+    record = msgspec.structs.replace(record, counting=begun)
 
     memory.write(record)
 
@@ -102,7 +111,7 @@ def test_what_is_learnt_of_an_earlier_launch_does_not_make_it_the_last() -> None
     record = remember(record, msgspec.structs.replace(lost, grade=EndGrade.CONFIRMED))
 
     assert [known.grade for known in record.attempts] == [EndGrade.CONFIRMED, None]
-    assert begin(record, "id-3", "auto").generation == 2
+    assert begin(record, "id-3", "auto", NOW).generation == 2
 
 
 def test_a_memory_that_was_spoilt_is_told_with_the_way_out() -> None:
@@ -133,11 +142,17 @@ def test_a_retry_keeps_the_checkpoints_and_a_clear_after_success_does_not() -> N
     failed = remember(TaskRecord(), attempt(1, outcome=OutcomeKind.APPLICATION))
     succeeded = remember(TaskRecord(), attempt(1, outcome=OutcomeKind.SUCCEEDED))
 
-    assert begin(failed, "id-2", "auto").generation == 1
-    assert begin(succeeded, "id-2", "auto").generation == 2
-    assert begin(succeeded, "id-2", "always").generation == 1
-    assert begin(failed, "id-2", "never").generation == 2
-    assert begin(failed, "id-1", "never").generation == 1
+    assert begin(failed, "id-2", "auto", NOW).generation == 1
+    assert begin(succeeded, "id-2", "auto", NOW).generation == 2
+    assert begin(succeeded, "id-2", "always", NOW).generation == 1
+    assert begin(failed, "id-2", "never", NOW).generation == 2
+    assert begin(failed, "id-1", "never", NOW).generation == 1
     moved = remember(succeeded, attempt(2))
-    assert begin(moved, "id-2", "auto").generation == 1
-    assert begin(TaskRecord(), "id-1", "never").generation == 1
+    assert begin(moved, "id-2", "auto", NOW).generation == 1
+
+
+def test_without_memory_training_starts_from_nothing() -> None:
+    """Whatever a run of that name has left in the storage, and though the worker may not see it."""
+    assert begin(TaskRecord(), "id-1", "never", NOW).generation == NOW.timestamp()
+    assert begin(TaskRecord(), "id-1", "auto", NOW).generation == NOW.timestamp()
+    assert begin(TaskRecord(), "id-1", "always", NOW).generation == 1

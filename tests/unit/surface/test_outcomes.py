@@ -15,13 +15,22 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow_gpu_placement.exceptions import PlacementTimeout, RemoteJobLost, RequestError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.hooks.memory import TaskStateMemory, remember
-from airflow_gpu_placement.model.attempt import MARKER_KEY, AttemptPhase, AttemptRecord, TaskRecord
+from airflow_gpu_placement.model.attempt import (
+    MARKER_KEY,
+    RESUMED_KEY,
+    AttemptPhase,
+    AttemptRecord,
+    Refusal,
+    TaskRecord,
+)
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Outcome, OutcomeKind
 from airflow_gpu_placement.operators import GpuTrainingJobOperator
 from airflow_gpu_placement.operators.deadlines import backstop, execution_deadline, next_look
 from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.launching import active_deadline_seconds, watch_arguments
+from airflow_gpu_placement.operators.placing import Placing
 from airflow_gpu_placement.operators.settling import may_move
+from airflow_gpu_placement.operators.steps import Refused
 from airflow_gpu_placement.triggers.pause import PauseTrigger
 from airflow_gpu_placement.triggers.proof import ProofTrigger
 from airflow_gpu_placement.triggers.remote_job import RemoteJobTrigger
@@ -68,7 +77,11 @@ class Task:
         self.memory.write(TaskRecord(attempts=known))
         self.context = cast(
             "Context",
-            {"ti": ti, "dag_run": SimpleNamespace(team_name=None, clear_number=0), "task_state_store": store},
+            {
+                "ti": ti,
+                "dag_run": SimpleNamespace(team_name=None, clear_number=0, start_date=None),
+                "task_state_store": store,
+            },
         )
 
     @property
@@ -80,7 +93,9 @@ class Task:
         """Call a method that defers again; the mark of the attempt must be left before."""
         with pytest.raises(TaskDeferred) as caught:
             getattr(self.operator, method)(context=self.context, **kwargs)
-        assert self.pushed == {MARKER_KEY: {"attempt_id": ATTEMPT}}
+        watches = isinstance(caught.value.trigger, RemoteJobTrigger)
+        fresh = {RESUMED_KEY: ""} if watches else {}
+        assert self.pushed == {MARKER_KEY: {"attempt_id": ATTEMPT}} | fresh
         return caught.value
 
     def failed_deferral(self, error: str) -> Any:
@@ -179,11 +194,18 @@ def test_a_task_looks_again_after_a_pause_that_differs_a_little() -> None:
 
 
 def test_a_start_is_missed_at_most_three_times_in_a_try() -> None:
-    """A loss of what has run is not moved without a new try."""
+    """Pools that refused the job do not count; a loss of what has run is not moved without a new try."""
     late = Outcome(kind=OutcomeKind.INFRASTRUCTURE, cause="StartTimeout", never_started=True)
-    assert [may_move(late, launched(move=move)) for move in range(5)] == [True, True, True, False, False]
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    record = TaskRecord(attempts=(attempt(9, cause="StartTimeout"),))
+    may = []
+    for move in range(0, 10, 2):
+        may.append(may_move(late, launched(move=move), record))
+        refused = launched(move=move + 1, cause="QuotaExceeded", refusal=Refusal(at=at))
+        record = remember(remember(record, launched(move=move, cause="StartTimeout")), refused)
+    assert may == [True, True, True, False, False]
     lost = Outcome(kind=OutcomeKind.INFRASTRUCTURE, cause="NodeLost")
-    assert not may_move(lost, launched())
+    assert not may_move(lost, launched(), TaskRecord())
 
 
 def test_with_wait_nothing_is_launched_before_the_end_is_confirmed() -> None:
@@ -253,3 +275,19 @@ def test_a_launch_is_kept_apart_from_the_moves_before_it() -> None:
     trigger = task.deferred("execute_complete", event=BROKE).trigger
     assert isinstance(trigger, RemoteJobTrigger)
     assert [one.watch_breaks for one in task.memory.read().attempts] == [0, 1]
+
+
+def test_after_four_refusals_in_a_row_a_task_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a worker slot, and no longer than it may; no try is burnt on it."""
+    tried: list[Placing] = []
+
+    async def refuse(placing: Placing) -> Refused:
+        tried.append(placing)
+        return Refused(attempt(9), "pool p did not take the job: exceeded quota")
+
+    monkeypatch.setattr(Placing, "attempt", refuse)
+    assert isinstance(Task().deferred("place_again").trigger, PauseTrigger)
+    assert len(tried) == 4
+    late = Task(began_seconds_ago=5, placement_timeout=timedelta(seconds=4))
+    with pytest.raises(PlacementTimeout, match="within 0:00:04; the last: pool p did not take the job"):
+        late.operator.place_again(late.context)

@@ -65,7 +65,63 @@ def test_a_whole_request_that_became_a_text_says_how_to_keep_it_a_dict() -> None
 
 def test_an_empty_list_may_be_rendered() -> None:
     """A parameter that is an empty list asks for nothing."""
-    assert parse_request({"models": "[]", "data": ""}) == GpuRequest()
+    assert parse_request({"models": "[]", "data": " () "}) == GpuRequest()
+
+
+@pytest.mark.parametrize("field", ["models", "form_factors", "data"])
+@pytest.mark.parametrize("empty", ["", " ", [""], [" "], "['']", "a,,b", ",", "['H100', '']"])
+def test_an_empty_text_is_not_taken_for_everything(field: str, empty: object) -> None:
+    """A template that renders to nothing must not make any GPU or any region do."""
+    with pytest.raises(RequestError, match=f"gpu.{field}: an empty text names nothing .* or write \\[\\]"):
+        parse_request({field: empty})
+
+
+def test_a_name_counts_once() -> None:
+    """Data that is named twice is neither moved nor paid for twice."""
+    request = parse_request(
+        {"data": ["a", "b ", "a"], "where": {"regions": "('eu',)"}, "models": "L4, T4,L4,"}
+    )
+    assert (request.data, request.where.regions, request.models) == (("a", "b"), ("eu",), ("L4", "T4"))
+
+
+HOURS = "Input should be less than or equal to 1000000"
+FINITE = "Input should be a finite number"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "want"),
+    [
+        pytest.param({"time": {"complete_within_hours": "inf"}}, FINITE, id="for ever"),
+        pytest.param({"time": {"complete_within_hours": 1e8}}, HOURS, id="beyond the calendar"),
+        pytest.param({"time": {"runtime_hours": "1e308"}}, HOURS, id="a runtime that no cost can be told of"),
+        pytest.param({"time": {"runtime_hours_by_model": {"L4": "inf"}}}, FINITE, id="on one model"),
+        pytest.param({"checkpoint": {"size_gib": "inf"}}, FINITE, id="an endless checkpoint"),
+        pytest.param({"checkpoint": {"interval_minutes": "inf"}}, FINITE, id="no checkpoint ever"),
+        pytest.param({"network": {"min_gbps": "inf"}}, FINITE, id="bandwidth"),
+        pytest.param({"min_memory_gb": "inf"}, FINITE, id="memory"),
+        pytest.param({"min_memory_gb": "nan"}, FINITE, id="no number"),
+        pytest.param({"price_cap_usd_per_gpu_hour": "inf"}, FINITE, id="a cap that is none"),
+        pytest.param({"priority": 10**400}, "Input should be less than or equal to 1000", id="priority"),
+    ],
+)
+def test_a_number_that_a_record_cannot_hold_is_refused(gpu: dict[str, Any], want: str) -> None:
+    """JSON has no such number, and a decision must be decided the same again."""
+    with pytest.raises(RequestError, match=want):
+        parse_request(gpu)
+
+
+@pytest.mark.parametrize("uri", ["/", "//", "s3://", "file:///", "s3:// /"])
+def test_the_root_of_everything_is_no_place_for_checkpoints(uri: str) -> None:
+    """Its slashes are not part of a name, so that nothing would be left of it."""
+    with pytest.raises(RequestError, match="names the root of everything; write for example 's3://bucket"):
+        parse_request({"checkpoint": {"uri": uri}})
+
+
+def test_what_was_read_is_read_again_the_same() -> None:
+    """As it is when a decision is decided again."""
+    for uri in ("s3://bucket/", "/mnt/", "file:///mnt//", "gs://b/x/"):
+        request = parse_request({"checkpoint": {"uri": uri}})
+        assert parse_request(request.model_dump(mode="json")) == request
 
 
 @pytest.mark.parametrize(
@@ -167,8 +223,21 @@ def test_an_empty_list_may_be_rendered() -> None:
         ),
         pytest.param(
             {"time": {"deadline": "2026-12-24T12:00:00"}},
-            "gpu.time.deadline: Input should have timezone info (got '2026-12-24T12:00:00')",
+            "gpu.time.deadline: 2026-12-24T12:00:00 has no time zone; write a moment with its time zone, for "
+            "example '2026-12-24T18:00:00+01:00', or '...Z' for UTC",
             id="a deadline at an unknown place of the earth",
+        ),
+        pytest.param(
+            {"time": {"deadline": "2026-12-24"}},
+            "gpu.time.deadline: 2026-12-24 has no time zone; write a moment with its time zone, for "
+            "example '2026-12-24T18:00:00+01:00', or '...Z' for UTC",
+            id="a day",
+        ),
+        pytest.param(
+            {"time": {"deadline": "tomorrow"}},
+            "gpu.time.deadline: 'tomorrow' is no moment; write a moment with its time zone, for "
+            "example '2026-12-24T18:00:00+01:00', or '...Z' for UTC",
+            id="a word",
         ),
         pytest.param(
             {"where": {"regions": ["eu", "us"], "denied_regions": ["us"]}},

@@ -88,7 +88,7 @@ def test_the_last_try_is_not_on_capacity_that_may_be_taken_away() -> None:
             cause="Preempted",
         )
         assert history_of(memory.record).leave_spot is want
-        assert not history_of(memory.record, clear_number=1).leave_spot
+        assert not history_of(memory.record, max_tries=1).leave_spot
 
 
 def test_the_same_loss_of_the_same_pool_is_given_time() -> None:
@@ -98,10 +98,11 @@ def test_the_same_loss_of_the_same_pool_is_given_time() -> None:
     assert (error.retry_elsewhere, error.delay_seconds) == (True, 30.0)
 
 
-def test_a_loss_that_moves_with_the_job_ends_it() -> None:
+@pytest.mark.parametrize("cause", ["NoEvidence", "SidecarFailed"])
+def test_a_loss_that_moves_with_the_job_ends_it(cause: str) -> None:
     """Two pools, one end."""
-    memory = Memory(attempt(1, "a", outcome=OutcomeKind.INFRASTRUCTURE, cause="NoEvidence"))
-    error = settled(memory, attempt(2, "b"), kind=OutcomeKind.INFRASTRUCTURE, cause="NoEvidence")
+    memory = Memory(attempt(1, "a", outcome=OutcomeKind.INFRASTRUCTURE, cause=cause))
+    error = settled(memory, attempt(2, "b"), kind=OutcomeKind.INFRASTRUCTURE, cause=cause)
     assert not error.retry_elsewhere
 
 
@@ -192,11 +193,33 @@ def test_what_was_missing_before_a_clear_does_not_count() -> None:
     denied = attempt(
         1, "a", outcome=OutcomeKind.CONFIGURATION, cause="ImagePullDenied", kubernetes_conn_id="x"
     )
-    for clear_number, elsewhere in ((0, False), (1, True)):
+    for cleared, elsewhere in ((0, False), (1, True)):
         error = settled(
             Memory(denied),
-            attempt(2, "b", clear_number=clear_number),
+            attempt(2, "b", max_tries=cleared, clear_number=1),
             kind=OutcomeKind.CONFIGURATION,
             cause="ImagePullDenied",
         )
         assert error.retry_elsewhere is elsewhere
+
+
+@pytest.mark.parametrize("grade", [EndGrade.UNKNOWN, EndGrade.CONFIRMED])
+def test_what_runs_on_after_a_success_is_withdrawn(monkeypatch: pytest.MonkeyPatch, grade: EndGrade) -> None:
+    """A job that is over is kept to be looked at; the success is a success in any case."""
+    withdrawn = []
+
+    async def withdraw(known: AttemptRecord, **_: Any) -> EndGrade:
+        withdrawn.append((known.job_name, known.outcome))
+        return EndGrade.UNKNOWN
+
+    monkeypatch.setattr("airflow_gpu_placement.operators.settling.withdraw_attempt", withdraw)
+    known = attempt(1, "a")
+    memory = Memory(known)
+    outcome = Outcome(kind=OutcomeKind.SUCCEEDED, cause="Complete", grade=grade)
+    asyncio.run(settle(outcome, known, memory, settings=SETTINGS, try_number=1, max_tries=3))
+    expected = [("job-1", OutcomeKind.SUCCEEDED)] if grade is EndGrade.UNKNOWN else []
+    assert withdrawn == expected
+    assert (memory.record.attempts[0].outcome, memory.record.attempts[0].grade) == (
+        OutcomeKind.SUCCEEDED,
+        grade,
+    )
