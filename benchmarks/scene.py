@@ -38,6 +38,7 @@ REQUEST: Json = {
 }
 
 SETTING = Setting(
+    pod_resources={"cpu": "64", "memory": "400Gi"},
     profile=Profile(
         name="thrifty",
         value_of_time_usd_per_hour=2.0,
@@ -65,6 +66,7 @@ def _node(name: str) -> Json:
         "capacity": 8,
         "allocatable": 8,
         "free": 8,
+        "spare": {"pods": 90, "cpu": 160_000, "memory": 1500 * 2**30},
         "fabric": "island-1",
         "architecture": "amd64",
         "labels": {
@@ -167,8 +169,10 @@ SPOILERS: tuple[tuple[ReasonCode, Callable[[Json, Json], None]], ...] = (
     (ReasonCode.EXCLUDED_BY_HISTORY, _pools()),
     (ReasonCode.NODES_LOST, _pools()),
     (ReasonCode.START_TIMED_OUT, _pools()),
+    (ReasonCode.JOB_REFUSED, _pools()),
     (ReasonCode.INSUFFICIENT_FREE_GPUS, _nodes(used=8, free=0)),
     (ReasonCode.GANG_DOES_NOT_FIT, _scattered),
+    (ReasonCode.NODE_RESOURCES_TAKEN, _nodes(spare={"pods": 90, "cpu": 4_000, "memory": 1500 * 2**30})),
     (ReasonCode.NODES_NOT_SCHEDULABLE, _nodes(free=0, unusable_because="cordoned")),
 )
 
@@ -177,6 +181,10 @@ _TAUGHT: dict[ReasonCode, tuple[str, Callable[[Json], Any]]] = {
     ReasonCode.EXCLUDED_BY_HISTORY: ("excluded_pools", lambda _: "ImagePullFailed"),
     ReasonCode.NODES_LOST: ("lost_nodes", lambda signals: [node["name"] for node in signals["nodes"][1:]]),
     ReasonCode.START_TIMED_OUT: ("start_timeouts", lambda _: NOW.isoformat()),
+    ReasonCode.JOB_REFUSED: (
+        "refusals",
+        lambda _: {"at": NOW.isoformat(), "times": 1, "why": "exceeded quota: jobs"},
+    ),
 }
 """What only the task's history tells of a pool."""
 

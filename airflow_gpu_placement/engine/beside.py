@@ -37,11 +37,16 @@ def usable(question: Question, nodes: Iterable[NodeCapacity]) -> list[tuple[Node
     GPUs beside a full pod of the job count as free too where nothing else is too little.
     """
     size, needs = question.gpus_per_node, question.beside
-    found = []
+    found: list[tuple[NodeCapacity, int]] = []
+    before, gpus = None, 0
     for node in nodes:
-        places = node.free // size
-        pods = pods_beside(needs, node.spare, places)
-        found.append((node, node.free if pods == places else pods * size))
+        # Mostly a node is like the one before it, and comparing them is cheaper than counting again.
+        if before is None or node.free != before.free or node.spare != before.spare:
+            places = node.free // size
+            pods = pods_beside(needs, node.spare, places)
+            gpus = node.free if pods == places else pods * size
+            before = node
+        found.append((node, gpus))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.signals import Claim, PoolSignals, Snapshot
@@ -57,11 +57,11 @@ class _Owners:
         for claim in snapshot.claims:
             self._claims.setdefault(claim.pool, []).append(claim)
         self._names: dict[str, frozenset[str]] = {}
-        self._of_cluster: dict[tuple[str | None, ...], list[GpuPool]] = {}
+        self._of_cluster: dict[tuple[str | None, ...], _Cluster] = {}
         for pool in pools:
             if pool.name in self._claims:
                 for key in self._clusters(pool):
-                    self._of_cluster.setdefault(key, []).append(pool)
+                    self._of_cluster.setdefault(key, _Cluster()).add(pool, self._nodes_of(pool.name))
 
     def _clusters(self, pool: GpuPool) -> tuple[tuple[str | None, ...], ...]:
         uid = _uid(pool, self._seen.get(pool.name))
@@ -70,7 +70,11 @@ class _Owners:
 
     def claims_on(self, pool: GpuPool) -> list[Claim]:
         """Return the claims on a pool and on those that may share nodes with it."""
-        near = {owner.name: owner for key in self._clusters(pool) for owner in self._of_cluster.get(key, ())}
+        clusters = [self._of_cluster[key] for key in self._clusters(pool) if key in self._of_cluster]
+        if not clusters:
+            return []
+        nodes = self._nodes_of(pool.name)
+        near = {owner.name: owner for cluster in clusters for owner in cluster.may_share(nodes)}
         return [
             claim
             for name, owner in sorted(near.items())
@@ -95,6 +99,29 @@ class _Owners:
             found = frozenset(node.name for node in seen.nodes) if seen is not None else frozenset()
             self._names[name] = found
         return found
+
+
+class _Cluster:
+    """The pools of one cluster that have claims, by the nodes that were seen in them."""
+
+    def __init__(self) -> None:
+        self._all: list[GpuPool] = []
+        self._without_nodes: list[GpuPool] = []
+        self._by_node: dict[str, list[GpuPool]] = {}
+
+    def add(self, pool: GpuPool, nodes: Collection[str]) -> None:
+        """Keep a pool with the names of its nodes."""
+        self._all.append(pool)
+        if not nodes:
+            self._without_nodes.append(pool)
+        for node in nodes:
+            self._by_node.setdefault(node, []).append(pool)
+
+    def may_share(self, nodes: Collection[str]) -> Sequence[GpuPool]:
+        """Return the pools with one of these nodes, and those that may have one; of no nodes all may."""
+        if not nodes:
+            return self._all
+        return [*self._without_nodes, *[pool for node in nodes for pool in self._by_node.get(node, ())]]
 
 
 def _unseen_pods(claims: Iterable[Claim], signals: PoolSignals) -> Iterable[int]:

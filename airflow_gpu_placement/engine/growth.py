@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def nodes_to_come(view: PoolView) -> int:
     """Return the nodes that a pool can still add to itself and that the job can use."""
-    return most_to_come(view) if new_nodes_match(view) else 0
+    most = most_to_come(view)
+    return most if most and new_nodes_match(view) else 0
 
 
 def most_to_come(view: PoolView) -> int:
@@ -32,7 +33,7 @@ def new_nodes_match(view: PoolView) -> bool:
     It may be like any that was seen, as far as the catalogue does not tell; one that does not tell yet what
     it is says nothing of it.
     """
-    if len(view.matching_kinds) == len(view.kinds):
+    if view.all_match:
         return True
     per_node = view.pool.gpu.per_node
     kinds = {kind if per_node is None else kind._replace(gpus=per_node) for kind in view.kinds}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_gpu_placement.model.pool import GpuPool
-    from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals
+    from airflow_gpu_placement.model.signals import NodeCapacity
 
 _MOST_NAMES = 3
 
@@ -41,18 +41,22 @@ def effective_gpu(pool: GpuPool, observed: GpuIdentity | None) -> GpuIdentity | 
     )
 
 
-def contradictions(pool: GpuPool, signals: PoolSignals | None) -> tuple[str, ...]:
-    """Name the nodes whose labels contradict what the catalogue says of them, and which of both counts."""
-    nodes = () if signals is None else signals.nodes
-    told: list[_Told] = [
-        (node.gpu, node.architecture, node.capacity, node.capacity_type, node.region) for node in nodes
-    ]
-    # Mostly all are alike, and then the first one tells all.
-    if told and told.count(told[0]) == len(told) and not _differences(pool, nodes[0]):
+def are_alike(nodes: Sequence[NodeCapacity]) -> bool:
+    """Whether all nodes say the same of themselves, as they mostly do: then the first one tells all."""
+    told = _told_by(nodes)
+    return not told or told.count(told[0]) == len(told)
+
+
+def contradictions(pool: GpuPool, nodes: Sequence[NodeCapacity], *, alike: bool) -> tuple[str, ...]:
+    """Name the nodes whose labels contradict what the catalogue says of them, and which of both counts.
+
+    :param alike: all of them say the same.
+    """
+    if not nodes or (alike and not _differences(pool, nodes[0])):
         return ()
     by_text: dict[tuple[str, str], list[str]] = {}
     found: dict[_Told, list[tuple[str, str]]] = {}
-    for node, facts in zip(nodes, told, strict=True):
+    for node, facts in zip(nodes, _told_by(nodes), strict=True):
         if facts not in found:
             found[facts] = _differences(pool, node)
         for text in found[facts]:
@@ -61,6 +65,10 @@ def contradictions(pool: GpuPool, signals: PoolSignals | None) -> tuple[str, ...
         f"SignalContradictsCatalog: {what} on {_few(names)}; the {counts} believed"
         for (what, counts), names in sorted(by_text.items())
     )
+
+
+def _told_by(nodes: Sequence[NodeCapacity]) -> list[_Told]:
+    return [(node.gpu, node.architecture, node.capacity, node.capacity_type, node.region) for node in nodes]
 
 
 def _differences(pool: GpuPool, node: NodeCapacity) -> list[tuple[str, str]]:
@@ -77,11 +85,11 @@ def _differences(pool: GpuPool, node: NodeCapacity) -> list[tuple[str, str]]:
             ("gpu.memory_gb", said.memory_gb, seen.memory_gb),
             ("gpu.form_factor", said.form_factor, seen.form_factor),
         ]
-    overruled = {"capacity_type"} if counts_as(pool, node.capacity_type) is not pool.capacity_type else set()
+    overruled = None if counts_as(pool, node.capacity_type) is pool.capacity_type else "capacity_type"
     found = [
         (
             f"{field}={_spelled(catalogue)} but labels say {_spelled(label)}",
-            "labels are" if field in overruled else "catalogue is",
+            "labels are" if field == overruled else "catalogue is",
         )
         for field, catalogue, label in pairs
         if catalogue is not None and label is not None and catalogue != label

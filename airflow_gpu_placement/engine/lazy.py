@@ -29,5 +29,5 @@ class lazy(Generic[T]):
         if instance is None:
             return self
         value = self._compute(instance)
-        instance.__dict__[self._name] = value
+        setattr(instance, self._name, value)
         return value

@@ -145,27 +145,36 @@ def _is_open(name: str, question: Question, pool: GpuPool, gpu: GpuIdentity | No
     return name in {"form_factor", "interconnect"} and (gpu is None or gpu.form_factor is None)
 
 
+class Narrowed(NamedTuple):
+    """The kinds of a pool, narrowed down by every property that the request asks for.
+
+    :param stages: a stage for each property asked for.
+    :param kinds: those that have all of them, or as many as any has.
+    :param met: each property is met by one kind at least.
+    """
+
+    stages: dict[str, Stage]
+    kinds: tuple[Kind, ...]
+    met: bool
+
+
 Narrowing = tuple[tuple[Kind, ...], str | None]
 """All that narrowing looks at in a pool: its kinds of node, and the interconnect that is declared."""
 
 
-def stages(
-    question: Question, pool: GpuPool, kinds: tuple[Kind, ...]
-) -> tuple[dict[str, Stage], tuple[Kind, ...]]:
-    """Narrow the kinds of a pool down by every property that the request asks for.
-
-    :return: a stage for each property asked for, and the kinds that are left.
-    """
+def narrow(question: Question, pool: GpuPool, kinds: tuple[Kind, ...]) -> Narrowed:
+    """Narrow the kinds of a pool down by every property that the request asks for."""
     key = (kinds, pool.gpu.interconnect)
     known = question.narrowed.get(key)
     if known is not None:
         return known
-    found: dict[str, Stage] = {}
+    stages: dict[str, Stage] = {}
     left = kinds
     for name, asked, met in _PROPERTIES:
         if asked(question):
             passed = tuple(kind for kind in left if met(question, pool, kind))
-            found[name] = Stage(left, passed)
+            stages[name] = Stage(left, passed)
             left = passed or left
-    question.narrowed[key] = (found, left)
-    return found, left
+    found = Narrowed(stages, left, all(stage.passed for stage in stages.values()))
+    question.narrowed[key] = found
+    return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.bought import counts_as
-from airflow_gpu_placement.engine.identity import effective_gpu
+from airflow_gpu_placement.engine.identity import are_alike, effective_gpu
 from airflow_gpu_placement.engine.lazy import lazy
-from airflow_gpu_placement.engine.matching import Kind, Stage, stages
+from airflow_gpu_placement.engine.matching import Kind, Stage, narrow
 from airflow_gpu_placement.engine.potential import (
     best_sizes,
     largest_by_gpu,
@@ -46,30 +46,40 @@ class NodesView:
         self.signals = signals
         self.excluded = excluded
         self.unseen = unseen
+        self.grows = pool.growth.max_nodes is not None
+        """Whether the pool adds nodes to itself."""
         self.known = signals is not None and signals.gap is None
         """Whether the pool's nodes were seen."""
         self.nodes = signals.nodes if signals is not None and self.known else ()
-
-    @lazy
-    def age_seconds(self) -> float | None:
+        age = None if signals is None else (question.now - signals.observed_at).total_seconds()
+        self.age_seconds = age
         """Age of the signals; ``None``: there are none."""
-        if self.signals is None:
-            return None
-        return (self.question.now - self.signals.observed_at).total_seconds()
-
-    @lazy
-    def fresh(self) -> bool:
+        self.fresh = self.known and age is not None and age <= pool.max_signal_age_seconds
         """Whether the nodes were seen recently enough to say what is free."""
-        age = self.age_seconds
-        return self.known and age is not None and age <= self.pool.max_signal_age_seconds
+        self.alike = signals is None or are_alike(signals.nodes)
+        """Whether all nodes in the signals say the same of themselves."""
+        self.kinds = self._kinds()
+        """Different kinds of node; what the catalogue says of one when none was seen."""
+        narrowed = narrow(question, pool, self.kinds)
+        self._stages = narrowed.stages
+        self.matching_kinds = narrowed.kinds
+        """Kinds of node that have all that is asked for, or as much of it as any has."""
+        self.has_a_match = narrowed.met
+        """Whether any kind of node has all that is asked for."""
+        self.all_match = len(narrowed.kinds) == len(self.kinds)
+        """Whether all kinds are among the matching ones."""
+        self.identities = _distinct(self.kinds)
+        """Different GPUs of the pool, by name; the catalogue's word when no node was seen."""
+        there = self.identities if self.all_match else _distinct(self.matching_kinds)
+        self.matching_identities = there or self.identities
+        """Different GPUs of the matching nodes, by name: what the job would get."""
 
     @lazy
     def node_kinds(self) -> tuple[Kind, ...]:
         """Kind that each node counts as: the catalogue's word, else that of the labels."""
-        labels = [(node.gpu, node.architecture, node.capacity, node.capacity_type) for node in self.nodes]
-        # Mostly all are alike, and comparing them is cheaper than looking their kind up.
-        if labels and labels.count(labels[0]) == len(labels):
-            return (self._kind(*labels[0]),) * len(labels)
+        if self.alike:
+            return self.kinds * len(self.nodes) if self.nodes else ()
+        labels = [_labels(node) for node in self.nodes]
         kinds = {label: self._kind(*label) for label in set(labels)}
         return tuple([kinds[label] for label in labels])
 
@@ -95,14 +105,12 @@ class NodesView:
         """GPU of the pool as far as the catalogue alone tells it."""
         return effective_gpu(self.pool, None)
 
-    @lazy
-    def kinds(self) -> tuple[Kind, ...]:
-        """Different kinds of node; what the catalogue says of one when none was seen."""
-        kinds = self.node_kinds
-        if kinds:
-            alike = kinds.count(kinds[0]) == len(kinds)
-            return kinds[:1] if alike else tuple(dict.fromkeys(kinds))
-        return (self.declared_kind,)
+    def _kinds(self) -> tuple[Kind, ...]:
+        if not self.nodes:
+            return (self.declared_kind,)
+        if self.alike:
+            return (self._kind(*_labels(self.nodes[0])),)
+        return tuple(dict.fromkeys(self.node_kinds))
 
     @lazy
     def declared_kind(self) -> Kind:
@@ -113,25 +121,18 @@ class NodesView:
     @lazy
     def may_be_taken_away(self) -> bool:
         """Whether the job may land on spot capacity."""
-        return any(kind.capacity_type is CapacityType.SPOT for kind in self.matching_kinds)
-
-    @lazy
-    def _narrowed(self) -> tuple[dict[str, Stage], tuple[Kind, ...]]:
-        return stages(self.question, self.pool, self.kinds)
+        return any([kind.capacity_type is CapacityType.SPOT for kind in self.matching_kinds])
 
     def stage(self, name: str) -> Stage | None:
         """Return which kinds have a property among those that passed before it; ``None``: not asked for."""
-        return self._narrowed[0].get(name)
+        return self._stages.get(name)
 
     def failed(self, name: str) -> Stage | None:
         """Return a property that is asked for and that no node has, nor any may turn out to have."""
-        stage = self._narrowed[0].get(name)
+        if self.has_a_match:
+            return None
+        stage = self._stages.get(name)
         return None if stage is None or stage.passed or self.untold else stage
-
-    @lazy
-    def has_a_match(self) -> bool:
-        """Whether any kind of node has all that is asked for."""
-        return all([stage.passed for stage in self._narrowed[0].values()])
 
     @lazy
     def untold(self) -> tuple[NodeCapacity, ...]:
@@ -149,43 +150,22 @@ class NodesView:
         return best_sizes(self, self.possible)
 
     @lazy
-    def matching_kinds(self) -> tuple[Kind, ...]:
-        """Kinds of node that have all that is asked for, or as much of it as any has."""
-        return self._narrowed[1]
-
-    @lazy
-    def identities(self) -> tuple[GpuIdentity, ...]:
-        """Different GPUs of the pool, by name; the catalogue's word when no node was seen."""
-        return _distinct(self.kinds)
-
-    @lazy
-    def matching_identities(self) -> tuple[GpuIdentity, ...]:
-        """Different GPUs of the matching nodes, by name: what the job would get."""
-        if len(self.matching_kinds) == len(self.kinds):
-            return self.identities
-        return _distinct(self.matching_kinds) or self.identities
-
-    @lazy
     def matching(self) -> tuple[NodeCapacity, ...]:
         """Nodes of the matching kinds.
 
         When none has all that is asked for, those that come nearest: a pool with the wrong GPU is still told
         whether it is full.
         """
-        kinds = self.matching_kinds
-        if len(kinds) == len(self.kinds):
+        if self.all_match:
             return self.nodes
+        kinds = self.matching_kinds
         return tuple([node for node, kind in zip(self.nodes, self.node_kinds, strict=True) if kind in kinds])
 
     @lazy
     def has_whole_gpus(self) -> bool:
         """Whether the pool can have a whole GPU at all: not when each node's devices are shares or slices."""
-        return not self.matching or self.grows or any(node.whole for node in self.matching)
-
-    @property
-    def grows(self) -> bool:
-        """Whether the pool adds nodes to itself."""
-        return self.pool.growth.max_nodes is not None
+        nodes = self.matching
+        return not nodes or nodes[0].whole or self.grows or any([node.whole for node in nodes])
 
     @lazy
     def allowed(self) -> tuple[NodeCapacity, ...]:
@@ -200,7 +180,11 @@ class NodesView:
         """GPUs of a node that the pool would add; ``None``: nothing tells."""
         if self.pool.gpu.per_node is not None:
             return self.pool.gpu.per_node
-        return max((node.capacity for node in self.matching), default=0) or None
+        return max([node.capacity for node in self.matching], default=0) or None
+
+
+def _labels(node: NodeCapacity) -> tuple[GpuIdentity | None, str | None, int, CapacityType | None]:
+    return node.gpu, node.architecture, node.capacity, node.capacity_type
 
 
 def _distinct(kinds: Sequence[Kind]) -> tuple[GpuIdentity, ...]:

@@ -145,8 +145,9 @@ def _verdict(view: PoolView, reasons: Sequence[Reason]) -> Verdict:
 
 
 def _notes(view: PoolView, *, fits: bool) -> tuple[str, ...]:
-    notes = [*contradictions(view.pool, view.signals)]
+    notes: list[str] = []
     if view.signals is not None:
+        notes += contradictions(view.pool, view.signals.nodes, alike=view.alike)
         notes += view.signals.warnings
     if most_to_come(view) and not new_nodes_match(view):
         notes.append(

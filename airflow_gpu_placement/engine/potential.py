@@ -68,7 +68,7 @@ def possible_nodes(view: NodesView) -> tuple[NodeCapacity, ...]:
     lost on and that are gone, for the cloud to bring back.
     """
     seen = view.matching
-    if len(view.matching_kinds) != len(view.kinds):
+    if not view.all_match:
         kinds = set(view.matching_kinds)
         hopeful = {
             kind for kind in view.kinds if kind in kinds or could_match(view.question, view.pool, kind)
@@ -108,15 +108,15 @@ def together_ever(view: PoolView, nodes: Sequence[NodeCapacity]) -> int:
     if not view.question.together:
         return pods_ever(view, nodes)
     new = max((view.pool.growth.max_nodes or 0) - len(view.nodes), 0)
-    sized = list(zip(nodes, best_sizes(view, nodes), strict=True))
-    placed = [(node, size) for node, size in sized if not _may_be_anywhere(view, node)]
-    room = best_room(view, placed, new, {}, view.per_node).grown
-    if len(placed) == len(sized):
-        return room
-    anywhere = sum(
-        size // view.question.gpus_per_node for node, size in sized if _may_be_anywhere(view, node)
-    )
-    return room + anywhere
+    sizes = view.possible_sizes if nodes is view.possible else best_sizes(view, nodes)
+    placed: list[tuple[NodeCapacity, int]] = []
+    anywhere = 0
+    for node, size in zip(nodes, sizes, strict=True):
+        if _may_be_anywhere(view, node):
+            anywhere += size // view.question.gpus_per_node
+        else:
+            placed.append((node, size))
+    return best_room(view, placed, new, {}, view.per_node).grown + anywhere
 
 
 def _may_be_anywhere(view: NodesView, node: NodeCapacity) -> bool:

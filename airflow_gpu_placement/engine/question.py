@@ -11,6 +11,7 @@ from airflow_gpu_placement.engine.capacity_load import BESIDE, SLOTS
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
 from airflow_gpu_placement.engine.lazy import lazy
 from airflow_gpu_placement.engine.quantity import units
+from airflow_gpu_placement.model.estimate import Estimate
 from airflow_gpu_placement.model.money import EgressRoute
 from airflow_gpu_placement.model.pool import CapacityType
 
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_gpu_placement.engine.costs.moves import Options
-    from airflow_gpu_placement.engine.matching import Kind, Narrowing, Stage
+    from airflow_gpu_placement.engine.matching import Narrowed, Narrowing
     from airflow_gpu_placement.model.decision import History, Setting
-    from airflow_gpu_placement.model.estimate import Estimate
     from airflow_gpu_placement.model.pool import GpuIdentity
     from airflow_gpu_placement.model.request import GpuRequest
 
@@ -43,7 +43,7 @@ class Question:
         self.gpus_per_node = request.gpus_per_node
         self.pods = request.nodes
         self.total_gpus = request.total_gpus
-        self.narrowed: dict[Narrowing, tuple[dict[str, Stage], tuple[Kind, ...]]] = {}
+        self.narrowed: dict[Narrowing, Narrowed] = {}
         """What was found out about the same kinds of node in another pool."""
         self.moves: dict[str | None, Options] = {}
         """What has to be moved to a region and from where it may come, found out for another pool there."""
@@ -98,6 +98,14 @@ class Question:
             self.setting.profile.price_cap_usd_per_gpu_hour,
         )
         return min((cap for cap in caps if cap is not None), default=None)
+
+    @lazy
+    def checkpoint_interval(self) -> Estimate | None:
+        """Hours between checkpoints; ``None``: there are none, or nothing tells."""
+        checkpoint = self.request.checkpoint
+        if checkpoint.uri is None or checkpoint.interval_minutes is None:
+            return None
+        return Estimate(value=checkpoint.interval_minutes / 60, source="given")
 
     @lazy
     def budget_left_usd(self) -> float | None:

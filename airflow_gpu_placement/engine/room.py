@@ -18,12 +18,17 @@ class Room(NamedTuple):
 
     :param now: pods that fit on what is free.
     :param grown: pods that fit on that and on nodes that the pool can still add.
-    :param nodes: names of the nodes of the zone or fabric meant; ``None``: the gang may be anywhere.
+    :param members: nodes of the zone or fabric meant; ``None``: the gang may be anywhere.
     """
 
     now: int
     grown: int
-    nodes: frozenset[str] | None = None
+    members: Sequence[tuple[NodeCapacity, int]] | None = None
+
+    @property
+    def nodes(self) -> frozenset[str] | None:
+        """Names of the nodes of the zone or fabric meant; ``None``: the gang may be anywhere."""
+        return None if self.members is None else frozenset([node.name for node, _ in self.members])
 
 
 def best_room(
@@ -51,7 +56,7 @@ def best_room(
     same_zone, same_fabric = network.same_zone, network.same_fabric
     if not new and _all_in_one(view, nodes, same_zone, same_fabric):
         both = _both([gpus for _, gpus in nodes], new, gpus_per_node, unseen)
-        return Room(*both, frozenset([node.name for node, _ in nodes]))
+        return Room(*both, nodes)
     groups: dict[tuple[str | None, ...], list[tuple[NodeCapacity, int]]] = {}
     for node, gpus in nodes:
         groups.setdefault(_group(view, node, same_zone, same_fabric), []).append((node, gpus))
@@ -68,10 +73,10 @@ def best_room(
     if new and joins is not None and joins not in groups:
         rooms.append((joins, [], _both([], new, gpus_per_node, unseen)))
     if not rooms:
-        return Room(0, 0, frozenset())
+        return Room(0, 0, ())
     if len(rooms) == 1:
         _, members, (now, grown) = rooms[0]
-        return Room(now, grown, frozenset([node.name for node, _ in members]))
+        return Room(now, grown, members)
     wanted = view.question.pods
 
     def badness(room: tuple[tuple[str | None, ...], object, tuple[int, int]]) -> tuple[Any, ...]:
@@ -79,7 +84,7 @@ def best_room(
         return now < wanted, grown < wanted, -min(now, wanted), -grown, tuple(map(str, key))
 
     _, members, (now, grown) = min(rooms, key=badness)
-    return Room(now, grown, frozenset(node.name for node, _ in members))
+    return Room(now, grown, members)
 
 
 def _all_in_one(

@@ -34,8 +34,13 @@ def text_table(
     )
     wrapped: dict[tuple[str, int], list[str]] = {}
     lines = [(layout % tuple(headings)).rstrip(), _GAP.join("-" * size for size in widths)]
+    drawn: dict[tuple[str, ...], list[str]] = {}  # cost terms are the same in many pools
     for row in rows:
-        lines += _row(row, widths, layout, wrapped)
+        cells = tuple(row)
+        found = drawn.get(cells)
+        if found is None:
+            found = drawn[cells] = _row(cells, widths, layout, wrapped)
+        lines += found
     return "\n".join(lines)
 
 

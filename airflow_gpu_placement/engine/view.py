@@ -11,11 +11,13 @@ from airflow_gpu_placement.engine.growth import gpus_of_new_node, nodes_for_othe
 from airflow_gpu_placement.engine.lazy import lazy
 from airflow_gpu_placement.engine.nodes_view import NodesView
 from airflow_gpu_placement.engine.room import Room, best_room
+from airflow_gpu_placement.engine.shortage import shortage_of
 from airflow_gpu_placement.model.pool import Execution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow_gpu_placement.model.reasons import ReasonCode
     from airflow_gpu_placement.model.signals import NodeCapacity, QuotaSignals
 
 
@@ -30,7 +32,7 @@ class PoolView(NodesView):
     @lazy
     def unseen_gpus(self) -> int:
         """GPUs that claims hold beside the pods that were seen."""
-        return sum(size * pods for size, pods in self.unseen.items())
+        return sum([size * pods for size, pods in self.unseen.items()])
 
     @lazy
     def free_gpus(self) -> int:
@@ -41,7 +43,8 @@ class PoolView(NodesView):
     @lazy
     def new_nodes(self) -> int:
         """Nodes that the pool can still add to itself for this job."""
-        return nodes_to_come(self) - nodes_for_others(self)
+        most = nodes_to_come(self)
+        return most - nodes_for_others(self) if most else 0
 
     @lazy
     def gpus_of_new_node(self) -> int:
@@ -68,6 +71,11 @@ class PoolView(NodesView):
         """Whether the whole gang fits now, or once the pool has grown."""
         return self.room.grown >= self.question.pods
 
+    @lazy
+    def shortage(self) -> ReasonCode | None:
+        """Return what the pool is short of; ``None``: nothing, or nobody knows."""
+        return shortage_of(self)
+
     @property
     def pods_per_new_node(self) -> int:
         """Pods of the request for which a node that the pool would add has GPUs."""
@@ -80,10 +88,12 @@ class PoolView(NodesView):
         Those that history excludes, those of another kind, shared ones, and, for a gang that must stay
         together, those outside the zone or fabric that it fits into.
         """
-        good = {node.name for node in self.matching if node.whole} - self.excluded
-        if self.room.nodes is not None:
-            good &= self.room.nodes
-        return tuple(sorted(self.excluded | {node.name for node in self.nodes} - good))
+        good = {node.name for node in self.matching if node.whole}
+        together = self.room.nodes
+        if together is not None:
+            good &= together
+        bad = {node.name for node in self.nodes} - good
+        return tuple(sorted(bad | self.excluded))
 
     @lazy
     def local_queue(self) -> str | None:
@@ -104,8 +114,8 @@ class PoolView(NodesView):
     @lazy
     def billed_gpus(self) -> int:
         """GPUs that are paid: whole nodes where the pool adds nodes for the job."""
-        each = self.places_on_new_node or self.pods_per_new_node
-        if not self.grows or not each:
+        each = (self.places_on_new_node or self.pods_per_new_node) if self.grows else 0
+        if not each:
             return self.question.total_gpus
         return math.ceil(self.question.pods / each) * (self.per_node or 0)
 

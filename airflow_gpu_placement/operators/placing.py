@@ -68,7 +68,6 @@ class Placing:
     task: LogicalTask
     attempt_id: str
     try_number: int
-    first_try: int
     max_tries: int
     clear_number: int
     run_began: datetime | None
@@ -106,8 +105,6 @@ class Placing:
             task=logical_task(ti),
             attempt_id=str(ti.id),
             try_number=ti.try_number,
-            # A clear gives the task all its retries anew, counted from the try that it had come to.
-            first_try=max(ti.max_tries - (operator.retries or 0), 0) + 1,
             max_tries=ti.max_tries,
             clear_number=context["dag_run"].clear_number or 0,
             run_began=context["dag_run"].start_date,

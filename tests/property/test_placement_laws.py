@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from airflow_gpu_placement.model.reasons import ReasonCode
@@ -121,16 +121,26 @@ def test_every_decision_can_be_told(situation: Situation) -> None:
 
 
 def test_the_situations_are_worth_the_laws() -> None:
-    """At least three in ten can be placed, and every reason occurs."""
+    """At least three in ten can be placed, and every reason occurs, among at most 2,000.
+
+    What hypothesis draws depends on which modules are loaded, so a fixed number may just miss a rare one.
+    """
     decisions: list[Decision] = []
+    missing = set(ReasonCode)
+    for number in range(4):
 
-    @settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(situations(least_pools=1))
-    def gather(situation: Situation) -> None:
-        decisions.append(decide(situation))
+        @seed(number)
+        @settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(situations(least_pools=1))
+        def gather(situation: Situation) -> None:
+            decision = decide(situation)
+            decisions.append(decision)
+            missing.difference_update(
+                reason.code for verdict in decision.verdicts for reason in verdict.reasons
+            )
 
-    gather()
-    feasible = sum(decision.chosen is not None for decision in decisions)
-    assert feasible >= 0.3 * len(decisions)
-    seen = {reason.code for one in decisions for verdict in one.verdicts for reason in verdict.reasons}
-    assert seen == set(ReasonCode)
+        gather()
+        if not missing:
+            break
+    assert not missing
+    assert sum(decision.chosen is not None for decision in decisions) >= 0.3 * len(decisions)

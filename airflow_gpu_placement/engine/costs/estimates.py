@@ -102,10 +102,7 @@ def interruption_prior(declared: float | None, capacity_type: CapacityType) -> E
 
 def _interval(view: PoolView, runtime: Estimate) -> Estimate:
     """Return the work that a loss destroys; without checkpoints, or their interval, that is all of it."""
-    checkpoint = view.request.checkpoint
-    if checkpoint.uri is None or checkpoint.interval_minutes is None:
-        return Estimate(value=runtime.value, source=runtime.source)
-    return Estimate(value=checkpoint.interval_minutes / 60, source="given")
+    return view.question.checkpoint_interval or runtime
 
 
 def _wait(view: PoolView) -> Estimate:

@@ -24,11 +24,11 @@ TERMS: tuple[Callable[[Basis], CostTerm | None], ...] = (
 
 def cost_of(basis: Basis) -> Cost:
     """Add up the terms of one pool; without a price the money for GPUs is not among them."""
-    terms = tuple(found for make in TERMS if (found := make(basis)) is not None)
+    terms = [found for make in TERMS if (found := make(basis)) is not None]
     held_hours = basis.held_hours
     return Cost(
-        terms=terms,
-        total_usd=sum(term.usd for term in terms),
+        terms=tuple(terms),
+        total_usd=sum([term.usd for term in terms]),
         cash_usd=basis.cash_usd,
         wait_hours=basis.wait_hours,
         held_hours=held_hours,
@@ -47,8 +47,8 @@ def _estimates(basis: Basis) -> dict[str, Estimate]:
     for move in basis.moves:
         found[f"usd_per_gib:{move.what}"] = Estimate(value=move.route.usd_per_gib, source=move.route.origin)
         found[f"gbps:{move.what}"] = Estimate(value=move.route.gbps, source=move.route.origin)
-    if any(move.what == "checkpoint" for move in basis.moves):
+    brought = [move.gib for move in basis.moves if move.what == "checkpoint"]
+    if brought:
         size = view.request.checkpoint.size_gib
-        gib = next(move.gib for move in basis.moves if move.what == "checkpoint")
-        found["checkpoint_gib"] = Estimate(value=gib, source="default" if size is None else "given")
+        found["checkpoint_gib"] = Estimate(value=brought[0], source="default" if size is None else "given")
     return found

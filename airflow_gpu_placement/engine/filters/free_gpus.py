@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.filters.shortage import shortage
 from airflow_gpu_placement.engine.growth import nodes_for_others
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool with too few free GPUs."""
-    if shortage(view) is not ReasonCode.INSUFFICIENT_FREE_GPUS:
+    if view.shortage is not ReasonCode.INSUFFICIENT_FREE_GPUS:
         return None
     needed = view.request.total_gpus
     held = sum(node.used for node in view.allowed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.filters.shortage import shortage
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool whose free GPUs are enough in sum and too scattered."""
-    if shortage(view) is not ReasonCode.GANG_DOES_NOT_FIT:
+    if view.shortage is not ReasonCode.GANG_DOES_NOT_FIT:
         return None
     request = view.request
     largest = max((node.free for node in view.allowed), default=0)

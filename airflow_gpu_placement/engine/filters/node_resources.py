@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.beside import name_of, pods_beside, words
 from airflow_gpu_placement.engine.capacity_load import SLOTS
-from airflow_gpu_placement.engine.filters.shortage import shortage
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool whose free GPUs would do, where other pods hold the pod slots, the CPU or the memory."""
-    if shortage(view) is not ReasonCode.NODE_RESOURCES_TAKEN:
+    if view.shortage is not ReasonCode.NODE_RESOURCES_TAKEN:
         return None
     size, beside = view.question.gpus_per_node, view.question.beside
     asked = {resource: amount for resource, amount in beside.items() if resource != SLOTS} or beside

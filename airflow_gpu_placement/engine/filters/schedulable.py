@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.filters.shortage import shortage
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool that would fit if its nodes were open to new pods, or that has no open node."""
-    if shortage(view) is not ReasonCode.NODES_NOT_SCHEDULABLE:
+    if view.shortage is not ReasonCode.NODES_NOT_SCHEDULABLE:
         return None
     closed = Counter(node.unusable_because for node in view.allowed if node.unusable_because is not None)
     usable = len(view.allowed) - closed.total()

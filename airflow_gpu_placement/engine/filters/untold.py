@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def check(view: PoolView) -> Reason | None:
     """Refuse a pool none of whose nodes is known to be right, while one may turn out to be."""
-    if not view.untold:
+    if view.has_a_match or not view.untold:
         return None
     unlabelled = [node.name for node in view.untold if node.gpu is None]
     said = view.declared

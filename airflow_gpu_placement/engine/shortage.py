@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.engine.view import PoolView
 
 
-def shortage(view: PoolView) -> ReasonCode | None:
+def shortage_of(view: PoolView) -> ReasonCode | None:
     """Name the shortage, so that a pool is never told four things where one is true.
 
     Nodes closed to new pods when opening them would be enough, or when there is no open node at all; else
