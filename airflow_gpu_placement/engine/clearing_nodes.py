@@ -8,7 +8,7 @@ import msgspec
 
 from airflow_gpu_placement.engine.capacity_load import SLOTS
 from airflow_gpu_placement.engine.gpu_models import complete, may_satisfy
-from airflow_gpu_placement.engine.matching import HGX_GPUS
+from airflow_gpu_placement.engine.matching import HGX_GPUS, SWITCHED_MODELS
 from airflow_gpu_placement.engine.potential import best_sizes
 from airflow_gpu_placement.engine.room import best_room
 from airflow_gpu_placement.model.pool import GpuIdentity
@@ -84,18 +84,31 @@ def _spare_for(view: PoolView, node: NodeCapacity, gpus: int) -> dict[str, int]:
 def more_nodes(view: PoolView) -> Edits:
     """Add nodes that hold the whole gang to those that were seen."""
     there = view.signals.nodes if view.signals is not None else ()
-    return [(("signals", "nodes"), _builtins((*there, *_nodes_for(view))))]
+    nodes = _nodes_for(view)
+    return [(("signals", "nodes"), _builtins((*there, *nodes))), *_switched(view, nodes)]
+
+
+def _switched(view: PoolView, nodes: tuple[NodeCapacity, ...]) -> Edits:
+    """Declare NVSwitch where the job needs it and the model of the new nodes does not tell of it."""
+    gpu = nodes[0].gpu
+    if view.request.interconnect != "nvswitch" or view.pool.gpu.interconnect is not None:
+        return []
+    if gpu is not None and gpu.model in SWITCHED_MODELS:
+        return []
+    return [(("pool", "gpu", "interconnect"), "nvswitch")]
 
 
 def seen_again(view: PoolView) -> Edits:
     """Put readable signals in the place of missing ones: the nodes that the gang needs, all free."""
-    now = view.question.now
+    now, nodes = view.question.now, _nodes_for(view)
     if view.signals is None:
-        seen = PoolSignals(
-            pool=view.pool.name, observed_at=now, source="counterfactual", nodes=_nodes_for(view)
-        )
-        return [(("signals",), msgspec.to_builtins(seen))]
-    found: Edits = [(("signals", "gap"), None), (("signals", "nodes"), _builtins(_nodes_for(view)))]
+        seen = PoolSignals(pool=view.pool.name, observed_at=now, source="counterfactual", nodes=nodes)
+        return [(("signals",), msgspec.to_builtins(seen)), *_switched(view, nodes)]
+    found: Edits = [
+        (("signals", "gap"), None),
+        (("signals", "nodes"), _builtins(nodes)),
+        *_switched(view, nodes),
+    ]
     if (view.age_seconds or 0.0) > view.pool.max_signal_age_seconds:
         found.append((("signals", "observed_at"), msgspec.to_builtins(now)))
     return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HGX_GPUS = 8
 """GPUs of a full SXM board."""
 
-_SWITCHED_MODELS = frozenset({"A100", "A800", "H100", "H800", "H20", "H200", "B100", "B200", "B300"})
+SWITCHED_MODELS = frozenset({"A100", "A800", "H100", "H800", "H20", "H200", "B100", "B200", "B300"})
 """Models whose full SXM boards join all GPUs through NVSwitch; older ones have a mesh of NVLinks."""
 
 _SPEED = {"pcie": 0, "nvlink": 1, "nvswitch": 2}
@@ -58,7 +58,7 @@ def interconnect(pool: GpuPool, kind: Kind) -> str | None:
         return pool.gpu.interconnect.lower()
     if kind.gpu is None or kind.gpu.form_factor != "SXM":
         return None
-    full_board = kind.gpus >= HGX_GPUS and kind.gpu.model in _SWITCHED_MODELS
+    full_board = kind.gpus >= HGX_GPUS and kind.gpu.model in SWITCHED_MODELS
     return "nvswitch" if full_board else "nvlink"
 
 

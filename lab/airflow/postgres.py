@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from importlib import util
 from pathlib import Path
@@ -32,9 +33,17 @@ _SETTINGS = {
     "dynamic_shared_memory_type": "mmap",
     "log_min_messages": "error",
 }
+_LONGEST_FOLDER_BYTES = 70
 _INIT_TIMEOUT_SECONDS = 120
 _START_TIMEOUT_SECONDS = 60.0
 _POLL_SECONDS = 0.05
+
+
+def socket_folder() -> Path:
+    """Make a folder for the server's socket, whose path must not be longer than 107 bytes."""
+    usual = tempfile.gettempdir()
+    short = usual if len(usual.encode()) <= _LONGEST_FOLDER_BYTES else "/tmp"
+    return Path(tempfile.mkdtemp(prefix="airflow-db-", dir=short))
 
 
 def url(sockets: Path) -> str:

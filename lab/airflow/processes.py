@@ -32,14 +32,14 @@ class ProcessStatus(NamedTuple):
 class WardedProcesses:
     """Named processes under one warden: they and all their descendants die with this process.
 
-    ``environment`` is the whole environment of everything started here. ``remove_at_end`` is a folder that
-    the warden removes when all is dead, also after a SIGKILL of this process.
+    ``environment`` is the whole environment of everything started here. ``remove_at_end`` are folders
+    that the warden removes when all is dead, also after a SIGKILL of this process.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], *, cwd: Path, log: Path, remove_at_end: Path | None = None
+        self, environment: Mapping[str, str], *, cwd: Path, log: Path, remove_at_end: Sequence[Path] = ()
     ) -> None:
-        folders = [] if remove_at_end is None else [str(remove_at_end)]
+        folders = [str(folder) for folder in remove_at_end]
         with log.open("ab") as log_file:
             self._warden = subprocess.Popen(
                 [sys.executable, "-I", str(WARDEN_SCRIPT), *folders],

@@ -76,6 +76,7 @@ class AirflowProcesses:
         parallelism: int = 4,
     ) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="airflow-under-test-"))
+        self.sockets = postgres.socket_folder()
         self.logs = self.home / "server-logs"
         dags_folder = self.home / "dags"
         for folder in (self.logs, dags_folder):
@@ -83,7 +84,7 @@ class AirflowProcesses:
         self.port = settings.free_port()
         self.base_url = f"http://{settings.LOOPBACK}:{self.port}"
         self.environment = {
-            **settings.base_environment(self.home, dags_folder, postgres.url(self.home)),
+            **settings.base_environment(self.home, dags_folder, postgres.url(self.sockets)),
             **settings.option_variables(settings.server_options(self.home, self.port, parallelism)),
             **settings.option_variables(options or {}),
             **settings.connection_variables(connections or {}),
@@ -113,7 +114,7 @@ class AirflowProcesses:
                 self.environment,
                 cwd=self.home,
                 log=self.logs / "warden.log",
-                remove_at_end=None if keep else self.home,
+                remove_at_end=[self.sockets] if keep else [self.sockets, self.home],
             )
             self._start_database()
             started_at = datetime.now(UTC)
@@ -141,6 +142,7 @@ class AirflowProcesses:
                 self._processes.close()
         elif self.home.exists():
             shutil.rmtree(self.home)
+            self.sockets.rmdir()
 
     def _prepare_home(self) -> None:
         # An existing, empty file keeps four starting processes from writing a default one at the same time.
@@ -150,10 +152,10 @@ class AirflowProcesses:
 
     def _start_database(self) -> None:
         log = self.log_file(DATABASE)
-        command = postgres.server_command(self.home / DATABASE, self.home)
+        command = postgres.server_command(self.home / DATABASE, self.sockets)
         self._running.start(DATABASE, command, out=log, err=log)
         self._expected_alive.add(DATABASE)
-        postgres.wait_ready(self.home, self.check_alive)
+        postgres.wait_ready(self.sockets, self.check_alive)
 
     @staticmethod
     def _end_database(processes: WardedProcesses) -> None:
@@ -165,7 +167,7 @@ class AirflowProcesses:
 
     def query(self, statement: LiteralString) -> list[tuple[Any, ...]]:
         """Run one SQL statement in Airflow's database and return its rows."""
-        return postgres.query(self.home, statement)
+        return postgres.query(self.sockets, statement)
 
     @property
     def _running(self) -> WardedProcesses:

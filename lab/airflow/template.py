@@ -106,9 +106,11 @@ def _make_sqlite_template(template: Path) -> None:
 
 def _make_postgres_template(template: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="migrate-", dir=template.parent) as folder:
-        # The path of a socket must not be long, and that of the cache may be.
-        with tempfile.TemporaryDirectory(prefix="migrate-") as sockets:
-            _migrate_new_server(Path(folder), Path(sockets))
+        sockets = postgres.socket_folder()
+        try:
+            _migrate_new_server(Path(folder), sockets)
+        finally:
+            shutil.rmtree(sockets)
         (Path(folder) / "data").replace(template)
 
 

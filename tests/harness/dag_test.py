@@ -66,7 +66,7 @@ def run_dag_test(
         dag_id,
         json.dumps(dict(conf or {})),
     ]
-    with WardedProcesses(environment, cwd=home, log=err, remove_at_end=home) as processes:
+    with WardedProcesses(environment, cwd=home, log=err, remove_at_end=[home]) as processes:
         processes.start("dag-test", argv, out=out, err=err)
         try:
             code = processes.wait("dag-test", timeout_seconds)

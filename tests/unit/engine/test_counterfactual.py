@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from airflow_gpu_placement.engine.counterfactual import apply_all, counterfactual, why_not
 from airflow_gpu_placement.model.decision import Setting
 from airflow_gpu_placement.model.estimate import Knowledge
 from airflow_gpu_placement.model.money import Tenant
+from airflow_gpu_placement.model.reasons import ReasonCode
 from airflow_gpu_placement.model.request import GpuRequest
 from airflow_gpu_placement.model.signals import GapKind
 from tests.unit.engine.builders import A100_40, decide, pool, seen, signals
@@ -71,3 +74,15 @@ def test_a_silent_pool_would_have_to_answer() -> None:
     (only,) = counterfactual(decision, "p")
     assert [change.path for change in only.changes] == ["/signals/gap", "/signals/nodes"]
     assert len(only.changes[1].after) == 2
+
+
+def test_unlabelled_nodes_for_a_switched_board_would_have_to_be_told_and_declared() -> None:
+    """Any GPU will do, so no model of the new nodes implies the NVSwitch that is asked for."""
+    node = msgspec.structs.replace(seen(), gpu=None, labels={})
+    decision = decide(GpuRequest(interconnect="nvswitch"), [pool()], signals("p", node))
+    (verdict,) = decision.verdicts
+    assert [reason.code for reason in verdict.reasons] == [ReasonCode.SIGNALS_MISSING]
+    requirements = counterfactual(decision, "p")
+    changes = {change.path: change.after for one in requirements for change in one.changes}
+    assert changes["/pool/gpu/interconnect"] == "nvswitch"
+    assert apply_all(decision, "p", requirements).chosen == "p"
