@@ -20,6 +20,7 @@ class Bookmark(msgspec.Struct, frozen=True, array_like=True):
     :param newest_seconds: the newest stamp, in seconds since 1970.
     :param newest_fraction: the digits after its decimal point.
     :param moment: under which the last line was told, in microseconds since 1970.
+    :param earliest_fraction: the same digits of the earliest stamp in that second.
     """
 
     second: str
@@ -27,6 +28,7 @@ class Bookmark(msgspec.Struct, frozen=True, array_like=True):
     newest_seconds: float
     newest_fraction: str
     moment: int = 0
+    earliest_fraction: str = ""
 
 
 class Line(NamedTuple):
@@ -46,7 +48,8 @@ class LogPosition:
 
     The API can begin at a whole second only, so the next stream starts with the last second anew. Of its
     lines as many are dropped as were given out before; the order within a log never changes. A line that is
-    newer than all that was given out is never dropped (the log may have been rotated in between).
+    newer than all that was given out is never dropped (the log may have been rotated in between). The rest of
+    a long line that began before that second comes first, with a stamp of its own: it is not one of them.
 
     :param mark: where somebody else stopped; ``None``: at the beginning.
     :param grid: the moments that its lines may take.
@@ -54,6 +57,7 @@ class LogPosition:
 
     __slots__ = (
         "_dropping",
+        "_earliest",
         "_given",
         "_grid",
         "_newest",
@@ -74,6 +78,7 @@ class LogPosition:
         self._second_value = 0.0 if parsed is None else parsed[1][0]
         self._given = mark.given  # lines given out with a stamp in or after the newest second
         self._newest: tuple[float, str] = (mark.newest_seconds, mark.newest_fraction)
+        self._earliest = mark.earliest_fraction  # of those lines
         self._to_drop = 0
         self._dropping = False
 
@@ -85,7 +90,9 @@ class LogPosition:
 
     def mark(self) -> Bookmark | None:
         """Return where the log stops now; ``None``: nothing was given out yet."""
-        return Bookmark(self._second, self._given, *self._newest, self.moment) if self._second else None
+        if not self._second:
+            return None
+        return Bookmark(self._second, self._given, *self._newest, self.moment, self._earliest)
 
     def query(self) -> dict[str, str]:
         """Return the parameters of the next stream, and be ready to drop what it repeats."""
@@ -102,14 +109,17 @@ class LogPosition:
         second, value = at
         if self._to_drop:
             self._dropping = value <= self._newest
-            self._to_drop = self._to_drop - 1 if self._dropping else 0
+            is_rest = value < (self._second_value, self._earliest)
+            self._to_drop = self._to_drop - (0 if is_rest else 1) if self._dropping else 0
             if self._dropping:
                 return None
         self._dropping = False
         if value[0] > self._second_value:
             self._second, self._second_value, self._given = second, value[0], 1
+            self._earliest = value[1]
         elif value[0] == self._second_value:
             self._given += 1
+            self._earliest = min(self._earliest, value[1])
         self._newest = max(self._newest, value)
         return self._line(text, value)
 

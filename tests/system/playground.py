@@ -33,6 +33,7 @@ POLL_SECONDS = 0.1
 ASK_SECONDS = 1.0
 #: Longest wait for one step; on a quiet machine of two cores none takes a tenth of it.
 PATIENCE_SECONDS = 240.0
+NOTED_SECONDS = 20.0
 #: A process may have been seen alive for the last time so long ago without being over.
 LOOK_SECONDS = 1.0
 ONE_GPU = {"gpus_per_node": 1, "models": ["A100", "H100"]}
@@ -182,9 +183,12 @@ class Run:
     def wait_noted(self) -> None:
         """Wait until the scheduler knows that the worker is done with the deferred task.
 
-        A scheduler that hears late of a deferral may take it for the end of what is resumed after it.
+        A scheduler that hears late of a deferral may take it for the end of what is resumed after it. It says
+        nothing when the task's row was locked at that moment, so it is not waited for long.
         """
-        self.until(lambda: self._is_noted(self.task), "the scheduler to know of the deferral")
+        deadline = time.monotonic() + NOTED_SECONDS
+        while not self._is_noted(self.task) and time.monotonic() < deadline:
+            time.sleep(ASK_SECONDS)
 
     def wait_deferred(self, count: int, *, but: str | None = None) -> None:
         """Wait until the newest of so many remote jobs runs, a trigger watches it and the scheduler knows.
@@ -197,11 +201,11 @@ class Run:
                 (task := self.task).state == "deferred"
                 and task.id != but
                 and self._has_trigger(task)
-                and self._is_noted(task)
             ),
-            "its task to be deferred, its trigger to be started and the scheduler to know",
+            "its task to be deferred and its trigger to be started",
             poll_seconds=ASK_SECONDS,
         )
+        self.wait_noted()
 
     def _task_if_any(self) -> TaskInstance | None:
         """Return the task instance; ``None`` while it is deleted and not made anew."""

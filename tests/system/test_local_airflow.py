@@ -127,7 +127,7 @@ def test_a_deferred_task_outlives_the_death_of_the_triggerer(
     assert len(before) >= 2, "a triggerer has a runner process besides its main process"
     assert [leak for leak in find_leaks([], airflow=client, dag_ids=[unique_dag_id], deadline_seconds=0)]
     airflow.kill("triggerer", signal.SIGKILL)
-    assert not living(before)
+    _wait_for(lambda: not living(before), 10)
     airflow.start("triggerer")
     assert airflow.pid("triggerer") not in before
     client.wait_run_state(unique_dag_id, run_id, "success")

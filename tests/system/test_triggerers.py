@@ -33,7 +33,8 @@ AFTERWARDS_SECONDS = 12.0
 def two_triggerers(airflow: AirflowProcesses) -> Iterator[AirflowProcesses]:
     """Give room for a second triggerer, and end it afterwards."""
     yield airflow
-    if "triggerer-2" in airflow.status():
+    second = airflow.status().get("triggerer-2")
+    if second is not None and second.exit_code is None:
         airflow.kill("triggerer-2", signal.SIGKILL)
 
 

@@ -98,3 +98,21 @@ def test_the_rest_of_a_long_line_goes_the_way_of_its_first_piece() -> None:
 def test_nothing_is_marked_before_the_first_line() -> None:
     """There is no place to go on at."""
     assert LogPosition().mark() is None
+
+
+@pytest.mark.parametrize("handed_over", [False, True], ids=["same watcher", "handed over"])
+def test_the_rest_of_a_long_line_counts_as_no_line(handed_over: bool) -> None:
+    """From a second on, a node gives the pieces of a line that began before it, the first one stamped."""
+    begun, ended = line(1, ".9", "x" * 10), [line(2, ".2", "a"), line(2, ".3", "b")]
+    position = LogPosition()
+    position.query()
+    first = [begun[1], b"xxxx", b"xxxx", *(stamped for _, stamped in ended)]
+    told = [text for stamped in first if (text := take(position, stamped)) is not None]
+    assert told == [b"x" * 10, b"xxxx", b"xxxx", b"a", b"b"]
+    if handed_over:
+        mark = msgspec.json.decode(msgspec.json.encode(position.mark()), type=Bookmark)
+        position = LogPosition(mark)
+    assert position.query()["sinceTime"] == ended[0][0]
+    again = [line(2, ".1", "xxxx")[1], b"xxxx", *(stamped for _, stamped in ended), line(2, ".4", "c")[1]]
+    told = [text for stamped in again if (text := take(position, stamped)) is not None]
+    assert told == [b"c"]
