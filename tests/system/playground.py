@@ -197,11 +197,7 @@ class Run:
         """
         self.wait_jobs(count)
         self.until(
-            lambda: (
-                (task := self.task).state == "deferred"
-                and task.id != but
-                and self._has_trigger(task)
-            ),
+            lambda: (task := self.task).state == "deferred" and task.id != but and self._has_trigger(task),
             "its task to be deferred and its trigger to be started",
             poll_seconds=ASK_SECONDS,
         )
