@@ -118,11 +118,20 @@ class Warden:
             send(self.pids[name], number)
             return {"pids": [self.pids[name]]}
         if number == signal.SIGKILL:
-            return {"pids": sorted(self.kill_all(lambda: self.component(name)))}
+            killed = self.kill_all(lambda: self.component(name))
+            self.await_exit(self.pids[name])
+            return {"pids": sorted(killed)}
         members = self.component(name)
         for pid in members:
             send(pid, number)
         return {"pids": sorted(members)}
+
+    def await_exit(self, pid: int) -> None:
+        """Wait for the exit code of a killed child: it can be collected once its last thread has ended."""
+        deadline = time.monotonic() + KILL_DEADLINE_SECONDS
+        while pid not in self.exit_codes and time.monotonic() < deadline:
+            self.reap()
+            time.sleep(0.005)
 
     def kill_all(self, members: Callable[[], set[int]]) -> set[int]:
         """Stop, then kill what ``members()`` returns, until it returns nothing."""
