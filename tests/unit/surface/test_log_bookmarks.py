@@ -68,7 +68,7 @@ async def test_the_next_triggerer_finds_what_was_saved(
     assert await second.is_ours()
     assert {key: json.loads(value) for key, value in stored.items()} == {
         HOLDERS_KEY: ["a", "b"],
-        POSITIONS_KEY: {"pod": ["2026-01-01T00:00:00Z", 3, 1767225600.0, "123456789", 1767225600123000]},
+        POSITIONS_KEY: {"pod": ["2026-01-01T00:00:00Z", 3, 1767225600.0, "123456789", 1767225600123000, ""]},
     }
 
 
