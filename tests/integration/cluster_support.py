@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from lab import Cluster, Node
 
 RENEW_SECONDS = 1.0
+SHARED_NODE = "h100-1"
+"""The node of the fleet that all tests use; who harms a node adds one."""
+POD_END_SECONDS = 60.0
 
 
 def pool_of(cluster: Cluster, namespace: str, **changes: Any) -> GpuPool:
@@ -62,6 +65,21 @@ def remove_node(node: Node) -> None:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         api.patch(path, {"metadata": {"finalizers": None}})
         api.delete(path, gracePeriodSeconds="0")
+
+
+def remove_namespace(cluster: Cluster, name: str) -> None:
+    """Delete a namespace and wait until its pods have left the shared node, whose GPUs others may want."""
+    cluster.api.delete(f"/api/v1/namespaces/{name}")
+    path = f"/api/v1/namespaces/{name}/pods"
+    on_shared_node = f"spec.nodeName={SHARED_NODE}"
+    cluster.api.delete(path, fieldSelector=on_shared_node, gracePeriodSeconds="1")
+    cluster.api.wait(
+        path,
+        lambda pods: not pods["items"],
+        POD_END_SECONDS,
+        f"no pod of {name} is on {SHARED_NODE}",
+        fieldSelector=on_shared_node,
+    )
 
 
 def utc_now() -> datetime:

@@ -12,7 +12,7 @@ import pytest
 
 from lab import ClusterSpec, Lab, LabSpec, NodeSpec
 from lab.airflow import diagnostics
-from tests.integration.cluster_support import RENEW_SECONDS, remove_node
+from tests.integration.cluster_support import RENEW_SECONDS, SHARED_NODE, remove_namespace, remove_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ SPEC = LabSpec(
         ClusterSpec(
             "onprem",
             users=("visitor",),
-            nodes=(NodeSpec("h100-1", "onprem-h100-sxm", renew_seconds=RENEW_SECONDS),),
+            nodes=(NodeSpec(SHARED_NODE, "onprem-h100-sxm", renew_seconds=RENEW_SECONDS),),
         ),
     ),
 )
@@ -73,4 +73,4 @@ def namespace(
     name = f"test-{uuid.uuid4().hex[:8]}"
     cluster.api.post("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
-    cluster.api.delete(f"/api/v1/namespaces/{name}")
+    remove_namespace(cluster, name)

@@ -235,7 +235,7 @@ async def test_twenty_followers_share_one_set_of_streams(cluster: Cluster, names
     opens: dict[str, int] = {}
     async with proxy.running():
         outcomes = await asyncio.wait_for(asyncio.gather(*map(one, refs)), 90)
-    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.SUCCEEDED}
+    assert {outcome.kind for outcome in outcomes} == {OutcomeKind.SUCCEEDED}, outcomes
     assert len(opens) == 4
     assert proxy.opened <= 8, (proxy.opened, opens)
 
