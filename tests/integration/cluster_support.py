@@ -27,9 +27,14 @@ POD_END_SECONDS = 60.0
 
 
 def pool_of(cluster: Cluster, namespace: str, **changes: Any) -> GpuPool:
-    """Return a pool over all nodes of a cluster."""
+    """Return a pool of the shared node.
+
+    Not of every node: a scheduler that has not yet heard of a node's deletion, as after a restart of its API
+    server, binds pods to it.
+    """
     ref = ClusterRef(kubernetes_conn_id=cluster.name, namespace=namespace)
-    values: dict[str, Any] = {"name": "h100", "cluster": ref}
+    selector = {"kubernetes.io/hostname": SHARED_NODE}
+    values: dict[str, Any] = {"name": "h100", "cluster": ref, "node_selector": selector}
     return GpuPool(**{**values, **changes})
 
 

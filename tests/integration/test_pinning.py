@@ -110,7 +110,7 @@ async def test_the_job_does_not_land_on_a_wrong_node_that_joined_later(
     cluster: Cluster, namespace: str, joined: list[Node]
 ) -> None:
     """It waits although eight GPUs of another kind are free, and starts once the right node takes pods."""
-    pool = pool_of(cluster, namespace, name="mixed")
+    pool = pool_of(cluster, namespace, name="mixed", node_selector={})
     where = await decided(cluster, pool)
     assert where.node_labels == {PRODUCT: ("NVIDIA-H100-80GB-HBM3",)}
     joined.append(await asyncio.to_thread(join, cluster))
@@ -131,7 +131,7 @@ async def test_names_alone_would_let_it_land_there(
     cluster: Cluster, namespace: str, joined: list[Node]
 ) -> None:
     """What the labels are for: the same job without them gets the wrong GPU."""
-    pool = pool_of(cluster, namespace, name="mixed")
+    pool = pool_of(cluster, namespace, name="mixed", node_selector={})
     where = await decided(cluster, pool)
     joined.append(await asyncio.to_thread(join, cluster))
     spec = spec_of(pool, "sleep 600", excluded_nodes=where.avoid_nodes, gpus_per_node=1)
@@ -146,7 +146,7 @@ async def test_a_job_for_on_demand_does_not_land_on_a_spot_node_that_joined_late
     cluster: Cluster, namespace: str, joined: list[Node]
 ) -> None:
     """The same GPU, eight of them free: only the label tells that the node may be taken away."""
-    pool = pool_of(cluster, namespace, name="mixed")
+    pool = pool_of(cluster, namespace, name="mixed", node_selector={})
     firm = GpuRequest(
         models=("H100",), where=WhereNeed(capacity_types=(CapacityType.ON_DEMAND, CapacityType.RESERVED))
     )
