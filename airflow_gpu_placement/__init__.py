@@ -10,7 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_gpu_placement.model.request import CheckpointNeed, GpuRequest
+    from airflow_gpu_placement.model.request import (
+        CheckpointNeed,
+        GpuRequest,
+        NetworkNeed,
+        TimeNeed,
+        WhereNeed,
+    )
     from airflow_gpu_placement.operators.gpu_training import GpuTrainingJobOperator
     from airflow_gpu_placement.policies.retry import GpuRetryPolicy
 
@@ -21,9 +27,21 @@ _HOMES = {
     "GpuRequest": "airflow_gpu_placement.model.request",
     "GpuRetryPolicy": "airflow_gpu_placement.policies.retry",
     "GpuTrainingJobOperator": "airflow_gpu_placement.operators.gpu_training",
+    "NetworkNeed": "airflow_gpu_placement.model.request",
+    "TimeNeed": "airflow_gpu_placement.model.request",
+    "WhereNeed": "airflow_gpu_placement.model.request",
 }
 
-__all__ = ["CheckpointNeed", "GpuRequest", "GpuRetryPolicy", "GpuTrainingJobOperator", "__version__"]
+__all__ = [
+    "CheckpointNeed",
+    "GpuRequest",
+    "GpuRetryPolicy",
+    "GpuTrainingJobOperator",
+    "NetworkNeed",
+    "TimeNeed",
+    "WhereNeed",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.catalog.setting import routed
 from airflow_gpu_placement.engine.gpu_devices import with_resource
+from airflow_gpu_placement.engine.located import located
 from airflow_gpu_placement.engine.own_models import recognise_all
 from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import Setting
@@ -52,13 +54,17 @@ async def decide(
     collected = time.monotonic()
     # 2. Name the GPU models that the catalogue adds.
     snapshot = recognise_all(snapshot, catalog.gpu_models)
-    # 3. Filter, cost and order on this snapshot alone; GPUs are asked for by the name that the nodes have.
+    # 3. Price the ways of data to the regions that only nodes tell.
+    setting = routed(
+        catalog, setting or Setting(), [located(pool, snapshot.pools[pool.name]) for pool in catalog.pools]
+    )
+    # 4. Filter, cost and order on this snapshot alone; GPUs are asked for by the name that the nodes have.
     decision = place(
         request,
         [_with_seen_resource(pool, snapshot.pools[pool.name]) for pool in catalog.pools],
         snapshot,
         history,
-        setting=setting or Setting(),
+        setting=setting,
         now=clock(),
         subject=subject,
         catalog_hash=catalog.hash,

@@ -57,7 +57,13 @@ def load_settings() -> Settings:
 
 def _path(option: str) -> Path | None:
     configured = conf.get(SECTION, option, fallback="") or ""
-    return Path(configured).expanduser() if configured else None
+    try:
+        return Path(configured).expanduser() if configured else None
+    except RuntimeError as error:
+        raise GpuPlacementError(
+            f"option {option!r} of section [{SECTION}] is {configured!r}: there is no home folder of that "
+            "name; write the path without '~'"
+        ) from error
 
 
 def _installation() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import threading
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from lab.node.profiles import PROFILES
 from lab.servers import Server
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from lab.api import Cluster
@@ -138,12 +138,20 @@ def _revoke(options: argparse.Namespace) -> int:
     return 0
 
 
+def _count(text: str) -> int:
+    """Read a number of nodes."""
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{count} nodes are none; give 1 or more")
+    return count
+
+
 def _add_kwok(commands: Commands, common: argparse.ArgumentParser) -> None:
     actions = _group(commands, "kwok", "Add or remove nodes that exist in the API alone, for scale.")
     text = "Add nodes; the controller is built when it is first needed."
     adding = actions.add_parser("add", help=text, description=text, parents=[common])
     adding.add_argument("cluster")
-    adding.add_argument("count", type=int, help="how many")
+    adding.add_argument("count", type=_count, help="how many")
     adding.add_argument(
         "profile", choices=sorted(PROFILES), metavar="PROFILE", help=", ".join(sorted(PROFILES))
     )

@@ -60,6 +60,7 @@ def far_locations(pools: Iterable[GpuPool], datasets: Iterable[Dataset]) -> Iter
 def warnings_of(pools: Iterable[GpuPool], datasets: Iterable[Dataset], problems: Problems) -> tuple[str, ...]:
     """Tell what is allowed but probably not meant: each far location, in the same order."""
     return tuple(
-        f"{problems.where(far.path)}: no pool is in region {far.region!r} (dataset {far.dataset.name!r})"
+        f"{problems.where(far.path)}: no pool is said to be in region {far.region!r} "
+        f"(dataset {far.dataset.name!r})"
         for far in far_locations(pools, datasets)
     )

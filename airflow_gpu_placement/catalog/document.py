@@ -22,16 +22,19 @@ _READ = {
 }
 """Kinds of value that YAML makes of a text, and what each is called; a wrong one has no place of its own."""
 
+_EMPTY_CATALOGUE = "is empty; it needs at least 'version: 1' and 'pools:'"
+
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 
 
-def parse(text: str, problems: Problems) -> Any:
+def parse(text: str, problems: Problems, *, when_empty: str = _EMPTY_CATALOGUE) -> Any:
     """Parse a document; the safe subset of YAML only.
 
+    :param when_empty: what is said of an empty text.
     :return: plain values; ``None`` when it could not be parsed, which is then a problem.
     """
     try:
-        return _parsed(_loader(text), problems)
+        return _parsed(_loader(text), problems, when_empty)
     except ReaderError as error:
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - before.rfind("\n")
@@ -47,15 +50,15 @@ def parse(text: str, problems: Problems) -> Any:
     except (yaml.YAMLError, ValueError) as error:
         problems.add("", f"is not valid YAML: {error}")
     except RecursionError:
-        problems.add("", "is nested too deeply; no catalogue needs more than a few levels")
+        problems.add("", "is nested too deeply; a few levels are enough")
     return None
 
 
-def _parsed(loader: Any, problems: Problems) -> Any:
+def _parsed(loader: Any, problems: Problems, when_empty: str) -> Any:
     try:
         root = loader.get_single_node()
         if root is None:
-            problems.add("", "is empty; it needs at least 'version: 1' and 'pools:'")
+            problems.add("", when_empty)
             return None
         before = len(problems.found)
         _look_over(root, "", problems, set(), loader)

@@ -180,7 +180,7 @@ _WHAT = {"catalog": "catalogue of GPU pools", "catalog_overlay": "overlay of the
 def _help(option: str) -> str:
     return (
         f"Write this file, or name another as option {option!r} of section [gpu_placement] in airflow.cfg "
-        f"(environment: AIRFLOW__GPU_PLACEMENT__{option.upper()}). A catalogue to start from:\n\n{EXAMPLE}"
+        f"(environment: AIRFLOW__GPU_PLACEMENT__{option.upper()}).\nA catalogue to start from:\n\n{EXAMPLE}"
     )
 
 

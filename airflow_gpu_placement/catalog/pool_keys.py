@@ -246,8 +246,12 @@ def _where_keys() -> Keys:
         "cloud": Key(
             read.optional(read.text), "`aws`, `gcp`, `azure` or another name; for egress and prices."
         ),
-        "region": Key(read.optional(read.text), "Where the machines are; compared with data and requests."),
-        "zone": Key(read.optional(read.text), "The same, finer; for prices."),
+        "region": Key(
+            read.optional(read.text), "Where the machines are; compared with data and requests.", FROM_NODES
+        ),
+        "zone": Key(
+            read.optional(read.text), "The same, finer; for prices, and for nodes that do not tell theirs."
+        ),
     }
 
 

@@ -15,12 +15,13 @@ from airflow_gpu_placement.model.decision import Setting
 from airflow_gpu_placement.model.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from airflow_gpu_placement.catalog.loader import Catalog
     from airflow_gpu_placement.catalog.sections import Content
     from airflow_gpu_placement.model.estimate import Knowledge
     from airflow_gpu_placement.model.money import Dataset, EgressRoute, Tenant
+    from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.request import GpuRequest
 
 DEFAULT_PROFILE = "cheapest"
@@ -87,6 +88,17 @@ def informed(catalog: Content, setting: Setting, knowledge: Knowledge) -> Settin
     return msgspec.structs.replace(setting, egress=moved, knowledge=knowledge)
 
 
+def routed(catalog: Content, setting: Setting, pools: Sequence[GpuPool]) -> Setting:
+    """Add the ways to the regions that only the nodes of pools tell.
+
+    :param pools: those of the catalogue, each where it turned out to be.
+    """
+    if all(pool.place.region_source is None for pool in pools):
+        return setting
+    moved = routes(catalog, setting.datasets.values(), setting.knowledge.checkpoint_region, pools)
+    return msgspec.structs.replace(setting, egress=moved)
+
+
 def _instead(name: str, known: Iterable[object]) -> str:
     return nearest(name, [str(getattr(entry, "name", "")) for entry in known])
 
@@ -121,19 +133,24 @@ def tenant_of(catalog: Catalog, *, dag_id: str, team: str | None) -> Tenant | No
 
 
 def routes(
-    catalog: Content, datasets: Iterable[Dataset], checkpoint_region: str | None
+    catalog: Content,
+    datasets: Iterable[Dataset],
+    checkpoint_region: str | None,
+    pools: Sequence[GpuPool] | None = None,
 ) -> tuple[EgressRoute, ...]:
     """Give each way that data may have to go its price: from where it is to each region with a pool.
 
     :param checkpoint_region: where the newest checkpoint is; ``None``: there is none.
+    :param pools: those of the catalogue when more is known of them than it says.
     """
-    targets = sorted({pool.place.region or UNKNOWN_REGION for pool in catalog.pools})
+    pools = catalog.pools if pools is None else pools
+    targets = sorted({pool.place.region or UNKNOWN_REGION for pool in pools})
     sources = {region for dataset in datasets for region in dataset.locations}
     if checkpoint_region is not None:
         sources.add(checkpoint_region)
     clouds = {
         pool.place.region: pool.place.cloud
-        for pool in catalog.pools
+        for pool in pools
         if pool.place.region is not None and pool.place.cloud is not None
     }
     return tuple(

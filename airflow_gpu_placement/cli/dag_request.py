@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow.sdk import XComArg
+
 from airflow_gpu_placement.exceptions import RequestError
 from airflow_gpu_placement.model.nearest import nearest
-from airflow_gpu_placement.model.request import GpuRequest
+from airflow_gpu_placement.operators.arguments import resource_problems
+from airflow_gpu_placement.operators.request import parse_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,17 +43,23 @@ def request_of_task(dag_id: str, task_id: str, bundle_names: Sequence[str] | Non
     arguments = getattr(task, "partial_kwargs", None)
     gpu, profile, pod_resources = _arguments(task, arguments)
     if gpu is None:
-        told = "its request differs from one map index to the next" if arguments else "it has no argument gpu"
-        raise RequestError(f"{where}: {told}; write the request into a file and name it with --request")
-    beside = _rendered(dict(pod_resources or {}), task, dag, where)
-    if isinstance(gpu, GpuRequest):
-        return TaskRequest(gpu.model_dump(exclude_unset=True), profile, beside)
-    if not isinstance(gpu, Mapping):
+        why = "its request differs from one map index to the next" if arguments else "it has no argument gpu"
+        raise RequestError(f"{where}: {why}; write the request into a file and name it with --request")
+    given: dict[str, Any] = {"profile": profile, "pod_resources": pod_resources}
+    if isinstance(gpu, Mapping):
+        given["gpu"] = dict(gpu)
+    elif isinstance(gpu, str | XComArg):
         raise RequestError(
             f"{where}: gpu is {gpu!r}, which is known in a run only; write the request into a file and "
             "name it with --request"
         )
-    return TaskRequest(_rendered(dict(gpu), task, dag, where), profile, beside)
+    rendered: dict[str, Any] = {
+        name: _rendered(name, value, task, dag, where) for name, value in given.items()
+    }
+    if problems := list(resource_problems(rendered["pod_resources"])):
+        raise RequestError("\n".join(f"{where}: {problem}" for problem in problems))
+    wanted = rendered["gpu"] if "gpu" in rendered else parse_request(gpu).model_dump(exclude_unset=True)
+    return TaskRequest(wanted, rendered["profile"], dict(rendered["pod_resources"] or {}))
 
 
 def _arguments(task: Any, mapped: Mapping[str, Any] | None) -> tuple[Any, str | None, Any]:
@@ -90,18 +99,22 @@ def dag_bags(bundle_names: Sequence[str] | None = None) -> Iterator[BundleDagBag
         yield BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=name)
 
 
-def _rendered(values: dict[str, Any], task: Any, dag: DAG, where: str) -> dict[str, Any]:
+def _rendered(name: str, value: Any, task: Any, dag: DAG, where: str) -> Any:
     """Render with what is known outside of a run: the DAG, its parameters' defaults, the date of today."""
-    from jinja2 import TemplateError
+    from jinja2 import TemplateError, UndefinedError
 
     try:
-        rendered: dict[str, Any] = task.render_template(values, _context(task, dag), dag.get_template_env())
-    except TemplateError as error:
+        return task.render_template(value, _context(task, dag), dag.get_template_env())
+    except (UndefinedError, LookupError) as error:  # a value of another task is looked up in the run
         raise RequestError(
-            f"{where}: gpu holds a template that is known in a run only ({error}); give that field as a flag "
-            "beside a file with --request"
+            f"{where}: {name} holds a template that is known in a run only ({error}); write the request "
+            "into a file and name it with --request"
         ) from error
-    return rendered
+    except (TemplateError, ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        raise RequestError(
+            f"{where}: {name} holds a template that cannot be rendered, in a run neither: "
+            f"{type(error).__name__}: {error}; correct it"
+        ) from error
 
 
 def _context(task: Any, dag: DAG) -> dict[str, Any]:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from airflow.cli.simple_table import AirflowConsole
 
 from airflow_gpu_placement.catalog import DEFAULT_PROFILE, resolve
-from airflow_gpu_placement.cli.process import (
-    command,
-    load_catalog,
-    print_data,
-    print_text,
-    signal_deadline_seconds,
-)
+from airflow_gpu_placement.cli.output import print_data, print_error, print_table, print_text
+from airflow_gpu_placement.cli.process import command, load_catalog, signal_deadline_seconds
 from airflow_gpu_placement.cli.request import read_request
 from airflow_gpu_placement.cycle import decide
 from airflow_gpu_placement.engine.counterfactual import counterfactual, why_not
-from airflow_gpu_placement.engine.explain import line, table, to_json
+from airflow_gpu_placement.engine.explain import HEADINGS, line, rows, table, to_json
 from airflow_gpu_placement.exceptions import RequestError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.model.decision import History
 from airflow_gpu_placement.model.nearest import nearest
+from airflow_gpu_placement.model.reasons import TIERS, Tier
 
 if TYPE_CHECKING:
     import argparse
@@ -62,7 +56,7 @@ def place(args: argparse.Namespace, open_cluster: OpenCluster = open_on_worker) 
         )
     )
     for remark in (*resolved.remarks, *catalog.warnings):
-        sys.stderr.write(f"warning: {remark}\n")
+        print_error(f"warning: {remark}")
     if wanted is None:
         _print(decision, args.output)
     else:
@@ -89,13 +83,32 @@ def _print(decision: Decision, output: str) -> None:
     if output != "table":
         print_data(json.loads(to_json(decision)), output)
         return
-    AirflowConsole().print(table(decision))
+    print_table(table(decision), HEADINGS, [row.cells for row in rows(decision)])
+    for text in _not_seen(decision):
+        print_text(text)
     for verdict in decision.verdicts:
         for note in verdict.notes:
             print_text(f"{verdict.pool}: {note}")
     for warning in decision.warnings:
         print_text(f"warning: {warning}")
     print_text(line(decision))
+
+
+def _not_seen(decision: Decision) -> list[str]:
+    """Say in full why pools could not be seen, once for all pools with the same source and reason.
+
+    It is no matter of numbers, which the table has; and it can be mended.
+    """
+    told: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for verdict in decision.verdicts:
+        for reason in verdict.reasons:
+            if TIERS[reason.code] in {Tier.MISCONFIGURED, Tier.UNKNOWN}:
+                key = reason.code.value, verdict.source or verdict.pool
+                told.setdefault(key, (reason.message, []))[1].append(verdict.pool)
+    return [
+        f"{pools[0]}{f' and {len(pools) - 1} more' if pools[1:] else ''}: {message}"
+        for message, pools in told.values()
+    ]
 
 
 def _print_counterfactual(decision: Decision, pool: str, output: str) -> None:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from airflow_gpu_placement.cli.process import command, load_catalog, print_rows, signal_deadline_seconds
+from airflow_gpu_placement.cli.output import print_rows
+from airflow_gpu_placement.cli.process import command, load_catalog, signal_deadline_seconds
 from airflow_gpu_placement.engine.capacity import gang_fits
 from airflow_gpu_placement.engine.identity import effective_gpu
+from airflow_gpu_placement.engine.leaving import closed_from
 from airflow_gpu_placement.engine.own_models import recognise_all
+from airflow_gpu_placement.engine.staying import horizon
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 from airflow_gpu_placement.signals.collect import collect
 from airflow_gpu_placement.signals.count import report_of_pool
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.clusters.connect import OpenCluster
     from airflow_gpu_placement.engine.capacity_report import CapacityReport
     from airflow_gpu_placement.model.pool import GpuPool
-    from airflow_gpu_placement.model.signals import PoolSignals
+    from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals
     from airflow_gpu_placement.signals.state import ClusterState
 
 
@@ -68,7 +71,8 @@ def pool_row(
     :param report: all that is known of its GPUs; ``None``: nothing.
     :param gpus_per_node: size of the gang's members, for the largest gang.
     """
-    nodes = signals.nodes
+    until = horizon(signals.observed_at)
+    nodes = tuple(closed_from(node, until) for node in signals.nodes)
     known = signals.gap is None
     usable = [node for node in nodes if node.unusable_because is None]
     return {
@@ -84,7 +88,7 @@ def pool_row(
         "usd_gpu_hour": pool.price.gpu_hour_usd,
         "age_seconds": round((now - signals.observed_at).total_seconds(), 1),
         "source": signals.source,
-        "problem": _problem(signals),
+        "problem": _problem(signals, nodes),
     }
 
 
@@ -93,10 +97,10 @@ def _gpu_words(pool: GpuPool, signals: PoolSignals) -> str | None:
     return ", ".join(sorted(str(gpu) for gpu in seen if gpu is not None)) or None
 
 
-def _problem(signals: PoolSignals) -> str | None:
+def _problem(signals: PoolSignals, nodes: Sequence[NodeCapacity]) -> str | None:
     if signals.gap is not None:
         return f"{signals.gap.kind}: {signals.gap.message}"
-    unusable = [f"{node.name}: {node.unusable_because}" for node in signals.nodes if node.unusable_because]
+    unusable = [f"{node.name}: {node.unusable_because}" for node in nodes if node.unusable_because]
     return _few(unusable) or None
 
 

@@ -6,7 +6,8 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.cli.process import command, load_catalog, print_rows, signal_deadline_seconds
+from airflow_gpu_placement.cli.output import print_rows
+from airflow_gpu_placement.cli.process import command, load_catalog, signal_deadline_seconds
 from airflow_gpu_placement.cli.reap_database import tasks_in_database
 from airflow_gpu_placement.engine.reaping import Rules
 from airflow_gpu_placement.exceptions import GpuPlacementError

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
+from airflow_gpu_placement.catalog.document import parse
+from airflow_gpu_placement.catalog.problems import Problems
+from airflow_gpu_placement.catalog.reader import shown
+from airflow_gpu_placement.cli.process import user_path
 from airflow_gpu_placement.cli.request_flags import fields_from_flags
-from airflow_gpu_placement.exceptions import RequestError
+from airflow_gpu_placement.exceptions import CatalogError, RequestError
 from airflow_gpu_placement.operators.request import parse_request
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+    from pathlib import Path
 
     from airflow_gpu_placement.model.request import GpuRequest
+
+
+_EMPTY = "is empty; it needs at least 'gpus_per_node: 1'"
 
 
 class Asked(NamedTuple):
@@ -41,12 +46,14 @@ def read_request(args: argparse.Namespace) -> Asked:
         raise RequestError("--request and --task each name a whole request; give one of them")
     if args.task and not args.dag:
         raise RequestError("--task needs --dag: the DAG that the task is in")
+    if args.bundle_name and not args.task:
+        raise RequestError("--bundle-name says where the DAG of --task is; give --task too, or leave it out")
     fields: dict[str, Any] = {}
     subject = "the request"
     profile: str | None = None
     pod_resources: Mapping[str, Any] = {}
     if args.request:
-        path = Path(args.request).expanduser()
+        path = user_path(args.request, "--request")
         fields, subject = _from_file(path), str(path)
     elif args.task:
         from airflow_gpu_placement.cli.dag_request import request_of_task
@@ -58,7 +65,7 @@ def read_request(args: argparse.Namespace) -> Asked:
         flags = fields_from_flags(vars(args))
     except ValueError as error:
         raise RequestError(str(error)) from error
-    if not fields and not flags:
+    if not (flags or args.request or args.task):
         raise RequestError(
             "no request: say what the job needs, for example --gpus-per-node 8 --nodes 2 --model H100, "
             "or name a file with --request, or a task with --dag and --task"
@@ -67,14 +74,20 @@ def read_request(args: argparse.Namespace) -> Asked:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
+    problems = Problems(str(path))
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8-sig"), problems, when_empty=_EMPTY)
+        problems.raise_any()
     except OSError as error:
         raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RequestError(f"{path}: is not YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except CatalogError as error:
+        raise RequestError(str(error)) from error
     if not isinstance(content, dict):
-        raise RequestError(f"{path}: expected a mapping such as 'gpus_per_node: 8', not {content!r}")
+        raise RequestError(f"{path}: expected a mapping such as 'gpus_per_node: 8', not {shown(content)}")
+    if content.keys() == {"gpu"}:
+        raise RequestError(f"{path}:gpu: leave this key out, and move what is below it one level up")
     return content
 
 

@@ -42,7 +42,7 @@ REQUEST_FLAGS = (
         "Network between nodes that will do, such as infiniband",
         repeats=True,
     ),
-    RequestFlag("--min-network-gbps", ("network", "min_gbps"), "Least bandwidth of a node", "GBPS"),
+    RequestFlag("--min-network-gbps", ("network", "min_gbps"), "Least bandwidth of a node in Gbit/s", "GBPS"),
     RequestFlag("--same-zone", ("network", "same_zone"), "All nodes in one zone", switch=True),
     RequestFlag("--same-fabric", ("network", "same_fabric"), "All nodes on one fabric", switch=True),
     RequestFlag(
@@ -77,10 +77,16 @@ REQUEST_FLAGS = (
         "TIME",
     ),
     RequestFlag(
-        "--complete-within-hours", ("time", "complete_within_hours"), "The same, counted from now", "HOURS"
+        "--complete-within-hours",
+        ("time", "complete_within_hours"),
+        "Hours from now within which it must have ended",
+        "HOURS",
     ),
     RequestFlag(
-        "--deadline-is-hard", ("time", "deadline_is_hard"), "Refuse pools that cannot make it", switch=True
+        "--deadline-is-hard",
+        ("time", "deadline_is_hard"),
+        "Refuse pools that cannot make the deadline",
+        switch=True,
     ),
     RequestFlag("--priority", ("priority",), "Larger goes first", "N"),
     RequestFlag(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import copy
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +25,7 @@ from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
 from airflow_gpu_placement.clusters.client import ClusterClient
+from airflow_gpu_placement.clusters.plugin import with_credentials
 from airflow_gpu_placement.exceptions import ConnectionMissing
 
 OpenCluster = Callable[[str, str | None], Awaitable[ClusterClient]]
@@ -42,6 +45,7 @@ async def client_from_kubeconfig(config: Mapping[str, Any], context: str | None 
     :param config: the kubeconfig as a dict; not changed.
     :param context: name of the context; ``None``: the current one.
     :raises ConnectionMissing: nothing usable is in it; the text says what to put where.
+    :raises Unreachable: its credential plugin does not answer.
     """
     chosen = _only_context(config, context)
     server = chosen["clusters"][0]["cluster"]["server"].rstrip("/")
@@ -51,6 +55,7 @@ async def client_from_kubeconfig(config: Mapping[str, Any], context: str | None 
     )
     with tempfile.TemporaryDirectory(prefix="gpu-placement-") as folder:
         try:
+            chosen["users"][0]["user"] = await with_credentials(chosen["users"][0]["user"])
             _write_inline_files(chosen, Path(folder))
             await KubeConfigLoader(chosen, config_base_path="").load_and_set(settings)
             api_client = ApiClient(configuration=settings)
@@ -75,7 +80,7 @@ def _only_context(config: Mapping[str, Any], context: str | None) -> dict[str, A
     if not cluster_name:
         raise ConnectionMissing(f"context {name!r} of the kubeconfig names no cluster; {_WHAT_TO_PUT}")
     cluster = _entry(config, "clusters", "cluster", cluster_name)
-    if urlsplit(str(cluster.get("server") or "")).scheme not in {"http", "https"}:
+    if not _is_server(str(cluster.get("server") or "")):
         raise ConnectionMissing(
             f"cluster {cluster_name!r} of the kubeconfig has no server URL; {_WHAT_TO_PUT}"
         )
@@ -91,6 +96,15 @@ def _only_context(config: Mapping[str, Any], context: str | None) -> dict[str, A
             {"name": user_name, "user": copy.deepcopy(dict(_entry(config, "users", "user", user_name)))}
         ],
     }
+
+
+def _is_server(text: str) -> bool:
+    """Whether a text is the address of an API server: a scheme, a host, and a port that there can be."""
+    try:
+        url = urlsplit(text)
+        return url.scheme in {"http", "https"} and bool(url.hostname) and url.port != 0
+    except ValueError:  # a port of more than 65535, a bracket that is not closed
+        return False
 
 
 def _entry(config: Mapping[str, Any], kind: str, key: str, name: str) -> Mapping[str, Any]:
@@ -135,5 +149,22 @@ async def _own_session(api_client: ApiClient, server: str) -> None:
     )
     library_session.detach()
     url = urlsplit(server)
-    if rest.proxy is None and not proxy_bypass(url.hostname or ""):
+    if rest.proxy is None and not _is_reached_directly(url.hostname or ""):
         rest.proxy = getproxies().get(url.scheme)
+
+
+def _is_reached_directly(host: str) -> bool:
+    """Whether ``NO_PROXY`` names a host, or a network with it, which the standard library does not see."""
+    if proxy_bypass(host):
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return any(address in network for network in _networks(getproxies().get("no", "")))
+
+
+def _networks(hosts: str) -> Iterator[IPv4Network | IPv6Network]:
+    for one in hosts.split(","):
+        with contextlib.suppress(ValueError):
+            yield ip_network(one.strip(), strict=False)

@@ -24,6 +24,10 @@ class Expired(ClusterError):
     """The resource version or continue token is too old (410): list again from the start."""
 
 
+class Overtaken(Conflict):
+    """Something that the call depends on, such as a quota, was changed meanwhile: the same call may work."""
+
+
 WIRE_ERRORS: tuple[type[Exception], ...] = (aiohttp.ClientError, TimeoutError, OSError)
 """What the HTTP library raises when there is no usable answer."""
 
@@ -35,7 +39,7 @@ def from_answer(call: str, status: int, body: bytes, headers: Mapping[str, str])
     """
     reported = _status_of(body)
     detail = reported.message or body[:_BODY_SHOWN].decode("utf-8", "replace").strip() or "no explanation"
-    kind = _kind_of(status)
+    kind = _kind_of(status, reported.reason)
     return kind(
         f"{call}: {status} {detail}", status=status, retry_after_seconds=_seconds(headers.get("Retry-After"))
     )
@@ -61,7 +65,7 @@ def from_exception(call: str, error: Exception) -> Unreachable:
 
 def may_pass(error: ClusterError) -> bool:
     """Whether the same call may work a moment later: no answer, too busy, or the server's own trouble."""
-    return isinstance(error, Unreachable) or error.status == 429 or (error.status or 0) >= 500
+    return isinstance(error, Unreachable | Overtaken) or error.status == 429 or (error.status or 0) >= 500
 
 
 def pause_seconds(error: ClusterError, usual: float) -> float:
@@ -72,9 +76,11 @@ def pause_seconds(error: ClusterError, usual: float) -> float:
     return min(error.retry_after_seconds or usual, LONGEST_PAUSE_SECONDS)
 
 
-def _kind_of(status: int) -> type[ClusterError]:
+def _kind_of(status: int, reason: str = "") -> type[ClusterError]:
     if status == 410:
         return Expired
+    if status == 409 and reason == "Conflict":  # what exists already has a reason of its own
+        return Overtaken
     return Unreachable if status in _UNAVAILABLE else _BY_STATUS.get(status, ClusterError)
 
 

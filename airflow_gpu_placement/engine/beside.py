@@ -19,8 +19,8 @@ _GIB = 2**30
 def pods_beside(needs: Mapping[str, int], spare: Mapping[str, int], pods: int) -> int:
     """Return how many of so many pods find there what each needs beside GPUs.
 
-    CPU or memory that is needed and nothing tells of counts as none; a node that does not tell its pod slots
-    is taken to have enough.
+    CPU or memory that is needed and nothing tells of counts as none. A node that does not tell its pod slots
+    is taken to have enough: every kubelet tells them, so they are missing only where the rest is incomplete.
     """
     for resource, needed in needs.items():
         there = spare.get(resource)

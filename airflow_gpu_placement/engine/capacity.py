@@ -13,10 +13,11 @@ from airflow_gpu_placement.engine.capacity_fabric import architecture_of, fabric
 from airflow_gpu_placement.engine.capacity_load import Load
 from airflow_gpu_placement.engine.capacity_pods import pod_devices, used_devices
 from airflow_gpu_placement.engine.device_faults import faults_of
-from airflow_gpu_placement.engine.gpu import identify
+from airflow_gpu_placement.engine.gpu import identify, marks_gpus
 from airflow_gpu_placement.engine.gpu_devices import NodeDevices, devices_of
-from airflow_gpu_placement.engine.leaving import leaving_because
+from airflow_gpu_placement.engine.leaving import leaves_at, leaving_because
 from airflow_gpu_placement.engine.pinning import telling_labels
+from airflow_gpu_placement.engine.quantity import whole
 from airflow_gpu_placement.engine.taints import not_tolerated, words
 from airflow_gpu_placement.model.signals import NodeCapacity
 
@@ -62,7 +63,7 @@ def node_capacities(
     :param load: what these pods hold when that was already counted; it is the same for all pools of a
         cluster.
     :param dra: what the cluster offers through Dynamic Resource Allocation under the pool's resource; on a
-        node whose device plugin offers the resource, the plugin serves it.
+        node whose device plugin offers any of the resource, the plugin serves it.
     """
     resource_name = pool.gpu.resource_name
     if load is None:
@@ -75,7 +76,7 @@ def node_capacities(
         name = node.metadata.name
         held = _Held(load.used(resource_name, name), load.promised(resource_name, name))
         one = _capacity(node, resource_name, held, tolerations)
-        if dra is not None and resource_name not in node.status.allocatable:
+        if dra is not None and not served_by_plugin(node, resource_name):
             one = _through_dra(one, node, dra, tolerations)
         if one is not None:
             fabric_label = pool.network.fabric_label or fabric_label_of(node.metadata.labels)
@@ -90,6 +91,11 @@ def node_capacities(
                 )
             )
     return tuple(sorted(found, key=lambda one: one.name))
+
+
+def served_by_plugin(node: Node, resource_name: str) -> bool:
+    """Whether a device plugin serves the resource there: a plugin that was removed leaves a 0 behind."""
+    return whole(node.status.allocatable.get(resource_name, 0)) > 0
 
 
 def members_of(nodes: Iterable[Node], pool: GpuPool) -> list[Node]:
@@ -111,7 +117,7 @@ def _capacity(
     labels = node.metadata.labels
     gpu = identify(labels)
     devices = devices_of(node, resource_name)
-    if gpu is None and _offers_nothing(devices):
+    if gpu is None and _offers_nothing(devices) and not marks_gpus(labels):
         return None  # not a GPU node
     whole = devices.why_not is None or _changes_slices(node)
     # What is promised may be held by pods that are to make way for it: it is not counted twice.
@@ -136,6 +142,7 @@ def _capacity(
         region=region_of(labels),
         capacity_type=capacity_type_of(labels),
         boot=_boot(node),
+        leaves_at=leaves_at(labels),
         closed=closed is not None,
         unusable_because=unusable_because,
     )
@@ -170,6 +177,7 @@ def _through_dra(
         region=region_of(labels),
         capacity_type=capacity_type_of(labels),
         boot=_boot(node),
+        leaves_at=leaves_at(labels),
         closed=closed is not None,
     )
     offered = dra.nodes.get(name)

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
-from airflow_gpu_placement.engine.capacity import gang_fits, node_capacities, oddity
+from airflow_gpu_placement.engine.capacity import gang_fits, node_capacities, oddity, served_by_plugin
+from airflow_gpu_placement.engine.capacity_load import SLOTS
 from airflow_gpu_placement.engine.capacity_pods import devices_held, is_live, pending_devices, used_devices
 from airflow_gpu_placement.engine.gpu_devices import DeviceKind, NodeDevices, devices_of, units_per_card
+from airflow_gpu_placement.engine.leaving import closed_from
 from airflow_gpu_placement.engine.taints import not_tolerated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from airflow_gpu_placement.engine.dra import DraView
     from airflow_gpu_placement.model.kube import Node, Pod
@@ -24,7 +27,8 @@ ValueT = TypeVar("ValueT")
 
 KUBE_SCHEDULER = "kube-scheduler"
 KUEUE_TAS = "kueue-tas"
-_KUEUE_LABELS = "kueue.x-k8s.io/"
+_KUEUE = "kueue.x-k8s.io/"
+"""How the labels and annotations begin that Kueue puts on pods of its own."""
 
 
 class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,34 +96,48 @@ class Seen(NamedTuple):
 
 
 def seen_nodes(
-    nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, dra: DraView | None = None
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    pool: GpuPool,
+    dra: DraView | None = None,
+    until: datetime | None = None,
 ) -> tuple[Seen, ...]:
     """Return the pool's GPU nodes by name."""
     by_name = {node.metadata.name: node for node in nodes}
     return tuple(
-        Seen(by_name[one.name], one, devices_of(by_name[one.name], pool.gpu.resource_name))
+        Seen(
+            by_name[one.name],
+            closed_from(one, until),
+            devices_of(by_name[one.name], pool.gpu.resource_name),
+        )
         for one in node_capacities(nodes, pods, pool, dra=dra)
     )
 
 
 def report(
-    nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, dra: DraView | None = None
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    pool: GpuPool,
+    dra: DraView | None = None,
+    until: datetime | None = None,
 ) -> CapacityReport:
     """Tell everything about a pool's GPUs.
 
     :param nodes: nodes of the cluster; the pool's selector is applied here.
     :param pods: pods of the cluster, ended and unbound ones too.
     :param dra: what the cluster offers through Dynamic Resource Allocation under the pool's resource.
+    :param until: when such a job would have ended, before which no node may be stopped for maintenance;
+        ``None``: nobody knows.
     """
-    seen = seen_nodes(nodes, pods, pool, dra)
-    capacities = [one.capacity for one in seen]
+    seen = seen_nodes(nodes, pods, pool, dra, until)
+    capacities = [_with_slots(one.capacity) for one in seen]
     odd = {one.name: text for one in capacities if (text := oddity(one)) is not None}
     gpu = _only({one.gpu for one in capacities})
     mig, mig_free = _slices(seen, pods)
     return CapacityReport(
         total=sum(one.capacity for one in capacities),
         withdrawn=sum(max(one.capacity - one.allocatable, 0) for one in capacities),
-        used=sum(one.used for one in capacities),
+        used=sum(_held(seen, pods, pool.gpu.resource_name)),
         free=sum(one.free for one in capacities),
         pending_demand=pending_devices(pods, pool.gpu.resource_name),
         usable_nodes=sum(1 for one in capacities if one.unusable_because is None),
@@ -145,6 +163,25 @@ def report(
         models={one.name: None if one.gpu is None else one.gpu.model for one in capacities},
         variants={one.name: None if one.gpu is None else one.gpu.variant for one in capacities},
     )
+
+
+def _with_slots(node: NodeCapacity) -> NodeCapacity:
+    """Take a node without a free pod slot for what it is: nothing more can be put there."""
+    if node.unusable_because is not None or node.spare.get(SLOTS, 1) > 0:
+        return node
+    return msgspec.structs.replace(node, free=0, unusable_because="no pod slot is free")
+
+
+def _held(seen: Iterable[Seen], pods: Sequence[Pod], resource_name: str) -> Iterator[int]:
+    """Yield what pods hold on each node, without what is only promised to one that is not there yet."""
+    held = used_devices(pods, resource_name)
+    promised = {pod.status.nominated_node_name for pod in pods if not pod.spec.node_name}
+    for one in seen:
+        is_counted = one.capacity.whole and served_by_plugin(one.node, resource_name)
+        if is_counted and one.capacity.name in promised:
+            yield held.get(one.capacity.name, 0)
+        else:
+            yield one.capacity.used
 
 
 def excluded_by_taint(seen: Iterable[Seen], pool: GpuPool) -> dict[str, int]:
@@ -185,7 +222,7 @@ def reclaimable_by_admission(
         if (pod.spec.priority or 0) < priority:
             gpus = devices_held(pod, pool.gpu.resource_name)
             found[KUBE_SCHEDULER] += gpus
-            if any(key.startswith(_KUEUE_LABELS) for key in pod.metadata.labels):
+            if any(key.startswith(_KUEUE) for key in (*pod.metadata.labels, *pod.metadata.annotations)):
                 found[KUEUE_TAS] += gpus
     return found
 
@@ -194,7 +231,8 @@ def fits_now(
     nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, *, gpus_per_pod: int, pods_wanted: int = 1
 ) -> bool:
     """Whether a gang fits on what is free now."""
-    return gang_fits(node_capacities(nodes, pods, pool), gpus_per_pod, ()) >= pods_wanted
+    found = [one.capacity for one in seen_nodes(nodes, pods, pool)]
+    return gang_fits(found, gpus_per_pod, ()) >= pods_wanted
 
 
 def could_ever_fit(

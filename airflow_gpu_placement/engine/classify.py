@@ -21,9 +21,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from airflow_gpu_placement.engine.completion import checked
 from airflow_gpu_placement.engine.end_grade import confirmed_end, end_grade
-from airflow_gpu_placement.engine.gang_evidence import first_cause
+from airflow_gpu_placement.engine.gang_evidence import first_cause, without_replaced
 from airflow_gpu_placement.engine.job_evidence import by_deadline, by_deletion, by_job
 from airflow_gpu_placement.engine.log_hints import with_hint
 from airflow_gpu_placement.engine.pod_evidence import ran_seconds
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
     from airflow_gpu_placement.engine.silence import Silence
     from airflow_gpu_placement.model.outcome import Observation
+
+_PLACED_AGAIN = frozenset({OutcomeKind.INFRASTRUCTURE, OutcomeKind.QUEUE, OutcomeKind.CONFIGURATION})
 
 _QUIET_CLUSTER_SECONDS = SUSPICIOUS_RENEWALS * 10.0
 
@@ -67,9 +71,22 @@ def classify(
         or pod_gone(observation)
         or running(observation)
     )
-    outcome = in_time(outcome, observation, policy)
+    outcome = _as_wanted(in_time(outcome, observation, policy), observation)
     return checked(
         explained(outcome, observation, observation.log_tail, logs_decide=logs_decide), observation
+    )
+
+
+def _as_wanted(outcome: Outcome, observation: Observation) -> Outcome:
+    """Read a loss of what Airflow wants to end anyway as that end: nothing is run again for it."""
+    if not observation.cancelled or outcome.kind not in _PLACED_AGAIN or not outcome.final:
+        return outcome
+    return msgspec.structs.replace(
+        outcome,
+        kind=OutcomeKind.CANCELLED,
+        cause="CancelledByAirflow",
+        message=f"Airflow asked for the end of the job; {outcome.message}",
+        ambiguous=False,
     )
 
 
@@ -117,7 +134,8 @@ def _quiet_cluster(observation: Observation, policy: LossPolicy) -> Outcome | No
 
 def _from_pods_and_nodes(observation: Observation, policy: LossPolicy) -> Outcome | None:
     """Weigh what pods say against what nodes no longer say."""
-    open_pods = tuple(pod for pod in observation.pods if not confirmed_end(pod))
+    current = without_replaced(observation.pods, observation.job)
+    open_pods = tuple(pod for pod in current if not confirmed_end(pod))
     silence = listen(open_pods, observation, policy)
     suspended = observation.job is not None and observation.job.spec.suspend
     finding = None if suspended else first_cause(observation, wait_for_peers=True)

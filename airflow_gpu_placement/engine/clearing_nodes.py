@@ -62,6 +62,7 @@ def _node_edits(view: PoolView, free: dict[str, int]) -> Edits:
         values: dict[str, Any] = {
             "unusable_because": None,
             "closed": False,
+            "leaves_at": None,
             "capacity": max(node.capacity, allocatable),
             "allocatable": allocatable,
             "used": allocatable - gpus,
@@ -135,9 +136,11 @@ def _nodes_for(view: PoolView) -> tuple[NodeCapacity, ...]:
             allocatable=size,
             free=size,
             zone=view.pool.place.zone or "zone",
+            region=view.pool.place.region,
             fabric="fabric",
             spare={resource: amount * size for resource, amount in view.question.beside.items()},
             architecture=architecture,
+            capacity_type=None if like is None else like.capacity_type,
         )
         for name, _ in zip(names, range(request.nodes), strict=False)
     )
@@ -148,7 +151,7 @@ def _wanted_gpu(view: PoolView) -> GpuIdentity:
     request, declared = view.request, view.declared
     wanted = view.question.wanted
     possible = [one for one in wanted if declared is None or may_satisfy(declared, one)] or wanted
-    gpu = complete(possible[0]) if possible else GpuIdentity(model="GPU")
+    gpu = complete(possible[0]) if possible else declared or GpuIdentity(model="GPU")
     if request.min_memory_gb is not None and (gpu.memory_gb or 0.0) < request.min_memory_gb:
         gpu = msgspec.structs.replace(gpu, memory_gb=request.min_memory_gb)
     if request.form_factors:

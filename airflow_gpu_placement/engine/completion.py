@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from airflow_gpu_placement.engine.pod_evidence import disruption
+from airflow_gpu_placement.engine.disruptions import stopped_early
 from airflow_gpu_placement.model.outcome import OutcomeKind
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _answer(observation: Observation) -> bool | None:
 
 
 def _taken_away(observation: Observation) -> Pod | None:
-    return next((pod for pod in observation.pods if disruption(pod) is not None), None)
+    return next((pod for pod in observation.pods if stopped_early(pod)), None)
 
 
 def _doubted(outcome: Outcome, observation: Observation) -> Outcome:
@@ -78,10 +78,8 @@ def _warned(outcome: Outcome, observation: Observation, says_done: bool | None) 
     pod = _taken_away(observation)
     if pod is None or says_done:
         return outcome
-    condition = disruption(pod)
-    reason = "" if condition is None else condition.reason
     warning = (
-        f"pod {pod.metadata.name} ended with 0 while the cluster took it away ({reason}); "
+        f"pod {pod.metadata.name} ended with 0 while the cluster took it away ({stopped_early(pod)}); "
         "the work may not be complete"
     )
     return msgspec.structs.replace(

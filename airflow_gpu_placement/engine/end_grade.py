@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.pod_evidence import disruption, ended, refused, statuses
+from airflow_gpu_placement.engine.disruptions import disruption, refused
+from airflow_gpu_placement.engine.pod_evidence import ended, statuses
 from airflow_gpu_placement.model.outcome import EndGrade
 
 if TYPE_CHECKING:

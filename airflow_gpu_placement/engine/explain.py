@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from rich.table import Table
+from rich.text import Text
 
 from airflow_gpu_placement.engine.text_table import text_table
 from airflow_gpu_placement.model.decision import Decision
@@ -100,7 +101,7 @@ def _rows_of(verdict: PoolVerdict, chosen: str | None) -> Iterator[Row]:
             "chosen" if is_chosen else _VERDICT_WORDS[verdict.verdict],
             "?" if verdict.free_gpus is None else str(verdict.free_gpus),
             "?" if verdict.usd_per_hour is None else f"{verdict.usd_per_hour:.2f}",
-            "" if verdict.cost is None else f"{verdict.cost.total_usd:.2f}",
+            _sum_words(verdict),
             *(told[0] if told else ("", "", "", *seen)),
         ),
         "bold green" if is_chosen else _VERDICT_STYLES[verdict.verdict],
@@ -112,6 +113,16 @@ def _rows_of(verdict: PoolVerdict, chosen: str | None) -> Iterator[Row]:
         yield Row(("", "", "", "", "", f"{term.usd:.2f}", name, "", term.formula, "", ""), "")
 
 
+def _sum_words(verdict: PoolVerdict) -> str:
+    """Tell what the job costs in all; GPUs of an unknown price make no sum."""
+    if verdict.cost is None:
+        return ""
+    total = f"{verdict.cost.total_usd:.2f}"
+    if verdict.usd_per_hour is not None:
+        return total
+    return f"? + {total}" if verdict.cost.terms else "?"
+
+
 def _title(decision: Decision) -> str:
     request = GpuRequest.model_construct(**decision.request)  # it was checked before it was decided on
     return f"{decision.subject}: {request.describe()}"
@@ -119,11 +130,13 @@ def _title(decision: Decision) -> str:
 
 def table(decision: Decision) -> Table:
     """Draw a decision for a terminal."""
-    drawn = Table(title=_title(decision), title_justify="left", header_style="bold")
+    # Names and messages are texts: "[x]" in them is no style.
+    title = Text(_title(decision), style="table.title")
+    drawn = Table(title=title, title_justify="left", header_style="bold")
     for heading in HEADINGS:
         drawn.add_column(heading, justify="right" if heading in _NUMBERS else "left")
     for row in rows(decision):
-        drawn.add_row(*row.cells, style=row.style)
+        drawn.add_row(*map(Text, row.cells), style=row.style)
     return drawn
 
 
@@ -153,7 +166,7 @@ def _total(verdict: PoolVerdict) -> str:
     if cost is None or not cost.terms:
         return ""
     terms = " + ".join(f"{term.name} {term.usd:.2f}" for term in cost.terms)
-    return f": {cost.total_usd:.2f} USD = {terms}; ends in {cost.finish_hours:.2f} h"
+    return f": {_sum_words(verdict)} USD = {terms}; ends in {cost.finish_hours:.2f} h"
 
 
 def to_json(decision: Decision) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from airflow_gpu_placement.model.outcome import OutcomeKind
+
+CLOCK_SKEW = timedelta(seconds=5)
+"""Times come from the clocks of several machines; within this much none of them is believed to be first."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

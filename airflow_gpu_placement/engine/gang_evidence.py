@@ -6,19 +6,22 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.end_grade import confirmed_end
-from airflow_gpu_placement.engine.finding import Finding
+from airflow_gpu_placement.engine.finding import CLOCK_SKEW, Finding
 from airflow_gpu_placement.engine.node_evidence import weighed_with_node
 from airflow_gpu_placement.engine.pod_evidence import ended, judge
+from airflow_gpu_placement.engine.ranks import rank_of
 from airflow_gpu_placement.model.outcome import OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_gpu_placement.model.kube import Job
+    from airflow_gpu_placement.model.kube import Job, Pod
     from airflow_gpu_placement.model.outcome import NodeView, Observation
 
-CLOCK_SKEW = timedelta(seconds=5)
-"""Times come from the clocks of several machines; within this much none of them is believed to be first."""
+GIVEN_UP_AFTER = timedelta(seconds=400)
+"""A cluster waits some 350 seconds for a node that does not answer before it says so of a pod there."""
+
+_GIVEN_UP = frozenset({"NodeTainted", "NodeGone"})
 
 HEARD_SLACK_SECONDS = 2.0
 """A renewal and a failure come through different streams and may arrive in the wrong order by this much."""
@@ -33,7 +36,7 @@ def first_cause(observation: Observation, *, wait_for_peers: bool) -> Finding | 
 
     :param wait_for_peers: whether to hold back until then.
     """
-    if _replaces_pods(observation.job):
+    if replaces_pods(observation.job):
         return None
     findings = [
         weighed_with_node(finding, pod, observation.nodes.get(pod.spec.node_name))
@@ -56,11 +59,19 @@ def first_cause(observation: Observation, *, wait_for_peers: bool) -> Finding | 
     return cause
 
 
-def _replaces_pods(job: Job | None) -> bool:
+def replaces_pods(job: Job | None) -> bool:
     """Whether the Job makes new pods for failed ones and has not given up yet."""
     if job is None or not job.spec.backoff_limit:
         return False
     return not _says(job, "Failed", "FailureTarget")
+
+
+def without_replaced(pods: Sequence[Pod], job: Job | None) -> tuple[Pod, ...]:
+    """Leave out pods that are being deleted and for which the Job has made new ones: they decide nothing."""
+    if not replaces_pods(job):
+        return tuple(pods)
+    kept = {rank_of(pod) for pod in pods if pod.metadata.deletion_timestamp is None and not ended(pod)}
+    return tuple(pod for pod in pods if pod.metadata.deletion_timestamp is None or rank_of(pod) not in kept)
 
 
 def _says(job: Job, *types: str) -> bool:
@@ -78,12 +89,17 @@ def _earliest(findings: Sequence[Finding]) -> Finding:
     if losses and timed and timed[0].by_exit:
         first = timed[0]
         for loss in losses:
-            if loss.at is None or first.at is None or loss.at <= first.at + CLOCK_SKEW:
+            if loss.at is None or first.at is None or loss.at <= first.at + _told_late(loss):
                 return loss
     if timed:
         untimed = [one for one in losses if one.at is None]
         return untimed[0] if untimed and timed[0].by_exit else timed[0]
     return primary[0]
+
+
+def _told_late(loss: Finding) -> timedelta:
+    """Return by how much a cluster may date a loss later than it was."""
+    return GIVEN_UP_AFTER if loss.cause in _GIVEN_UP else CLOCK_SKEW
 
 
 def _by_time(finding: Finding) -> tuple[float, bool, str]:

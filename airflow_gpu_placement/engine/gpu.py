@@ -28,6 +28,7 @@ __all__ = [
     "PRODUCT_LABELS",
     "canonical_model",
     "identify",
+    "marks_gpus",
     "memory_class",
     "sharing_of",
     "slice_profile",
@@ -71,13 +72,23 @@ AMD_PREFIXES = (_AMD_SHORT, "beta.amd.com/gpu.")
 
 _AMD_DEVICE_IDS = {
     "738c": "MI100",
+    "7408": "MI250X",
     "740f": "MI210",
+    "7410": "MI210",
     "74a0": "MI300A",
     "74a1": "MI300X",
     "74a5": "MI325X",
+    "74a9": "MI300X",
+    "74b5": "MI300X",
+    "74b9": "MI325X",
+    "74bd": "MI300X",
     "75a0": "MI350X",
     "75a3": "MI355X",
+    "75b0": "MI350X",
+    "75b3": "MI355X",
 }
+"""PCI device -> model, the functions that virtual machines are given included."""
+
 _AMD_DEVICE_ID_LABELS = ("amd.com/gpu.device-id", "beta.amd.com/gpu.device-id")
 
 _MIB_LABELS = (
@@ -88,6 +99,20 @@ _MIB_LABELS = (
 _VRAM_LABELS = ("gpu.nvidia.com/vram", "amd.com/gpu.vram", "beta.amd.com/gpu.vram")
 MEMORY_LABELS = (*_MIB_LABELS, *_VRAM_LABELS)
 """Labels that tell the memory of a GPU."""
+
+_REPLICA_LABELS = ("nvidia.com/gpu.replicas", "cloud.google.com/gke-max-shared-clients-per-gpu")
+
+_MARKS = {
+    "nvidia.com/gpu.present": "true",
+    "kubernetes.azure.com/accelerator": "nvidia",
+    "accelerator": "nvidia",
+    # node feature discovery: a display or 3D controller of NVIDIA, and of AMD
+    "feature.node.kubernetes.io/pci-10de.present": "true",
+    "feature.node.kubernetes.io/pci-0300_10de.present": "true",
+    "feature.node.kubernetes.io/pci-0302_10de.present": "true",
+    "feature.node.kubernetes.io/amd-gpu": "true",
+}
+"""Labels that say that there is some GPU, and not which."""
 
 _MIB_PER_GIB = 1024
 _BYTES_FROM = 10_000_000
@@ -232,6 +257,11 @@ def slice_profile(labels: Mapping[str, str]) -> str | None:
     return amd if amd and not amd.startswith("spx") else None
 
 
+def marks_gpus(labels: Mapping[str, str]) -> bool:
+    """Whether labels say that a node has GPUs, without a word on which: its driver may not be up yet."""
+    return any(labels.get(key) == value for key, value in _MARKS.items())
+
+
 def sharing_of(labels: Mapping[str, str], offered: int) -> str | None:
     """Say why the devices behind a node's GPU resource are not whole GPUs.
 
@@ -249,14 +279,14 @@ def sharing_of(labels: Mapping[str, str], offered: int) -> str | None:
 
 def _shares(labels: Mapping[str, str], product: str, offered: int) -> str | None:
     count = labels.get("nvidia.com/gpu.count", "").strip()
-    replicas = labels.get("nvidia.com/gpu.replicas", "").strip()
+    replicas = [labels.get(key, "").strip() for key in _REPLICA_LABELS]
     strategy = labels.get("nvidia.com/gpu.sharing-strategy", "") or labels.get(
         "cloud.google.com/gke-gpu-sharing-strategy", ""
     )
     shared = (
         product.endswith("-SHARED")
         or strategy not in {"", "none"}
-        or (replicas.isdecimal() and int(replicas) > 1)
+        or any(number.isdecimal() and int(number) > 1 for number in replicas)
         or (count.isdecimal() and 0 < int(count) < offered)
     )
     if not shared:

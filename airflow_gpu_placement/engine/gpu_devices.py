@@ -80,8 +80,9 @@ class NodeDevices(msgspec.Struct, frozen=True, kw_only=True):
 def devices_of(node: Node, resource_name: str) -> NodeDevices:
     """Tell what a node offers; allocatable is believed, labels only explain it."""
     offered, allowed = node.status.capacity, node.status.allocatable
-    capacity = max(0, whole(offered.get(resource_name, 0)))
     allocatable = max(0, whole(allowed.get(resource_name, 0)))
+    # What pods may use is there, also where a report of the node leaves its capacity out.
+    capacity = max(0, whole(offered.get(resource_name, allocatable)))
     slices, resources = _slices(allowed)
     found = NodeDevices(
         capacity=capacity,
@@ -95,9 +96,12 @@ def devices_of(node: Node, resource_name: str) -> NodeDevices:
     if renamed:
         text = f"sharing: {renamed} shares, offered as {resource_name}{_SHARED_SUFFIX}"
         return _shared(found, renamed, resource_name + _SHARED_SUFFIX, text)
-    if capacity == 0:
-        cut = "all its GPUs are cut into MIG slices" if slices else None
+    if slices and allocatable == 0:
+        some = "no GPU of it is offered whole, MIG slices are"
+        cut = some if capacity else "all its GPUs are cut into MIG slices"
         return msgspec.structs.replace(found, why_not=cut)
+    if capacity == 0:
+        return found
     return _of_resource(node, found, resource_name)
 
 

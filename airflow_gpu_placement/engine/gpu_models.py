@@ -71,9 +71,9 @@ KNOWN_MODELS: dict[str, Model] = {
     "T4": Model((16,), "PCIe"),
     "V100": Model((16, 32)),
     "K80": Model((12,), "PCIe"),
-    "RTX-A4000": Model((16,), "PCIe"),
-    "RTX-A5000": Model((24,), "PCIe"),
-    "RTX-A6000": Model((48,), "PCIe"),
+    "RTX-A4000": Model((16,), "PCIe", ("a4000",)),
+    "RTX-A5000": Model((24,), "PCIe", ("a5000",)),
+    "RTX-A6000": Model((48,), "PCIe", ("a6000",)),
     "RTX-4000-Ada": Model((20,), "PCIe", ("rtx4000adageneration",)),
     "RTX-5000-Ada": Model((32,), "PCIe", ("rtx5000adageneration",)),
     "RTX-6000-Ada": Model((48,), "PCIe", ("rtx6000adageneration",)),
@@ -113,8 +113,13 @@ _FORM_WORDS = {
     "nvlink": "SXM",
     **{f"sxm{generation}": "SXM" for generation in ("", "2", "3", "4", "5", "6")},
 }
-_MUTE_WORDS = frozenset({"hbm2", "hbm2e", "hbm3", "hbm3e", "ac", "vf", "3e", "4x"})
+_MUTE_WORDS = frozenset(
+    {"hbm2", "hbm2e", "hbm3", "hbm3e", "ac", "vf", "3e", "4x", "active", "nvl2", "nvl4", "nvl36", "nvl72"}
+)
+"""Words that tell nothing of a card by which jobs choose; a rack's size among them."""
+
 _VARIANT_WORDS = {"mega": "MEGA"}
+_GLUED_BRAND = re.compile(r"(?:nvidia|geforce|quadro|rtx|gtx)+(?=\d)")
 
 _SUFFIXED_UNLESS_SXM = frozenset({"H200", "H800"})
 """Models that the driver calls by nothing but their number when they are on an SXM board."""
@@ -250,7 +255,7 @@ def suggest(text: str, offered: tuple[str, ...] = ()) -> str:
 
 
 def may_mean(text: str, offered: tuple[str, ...] = ()) -> list[str]:
-    """Return the models whose names share a number with a text that names no model itself."""
+    """Return the models whose names share a number with a text that names no model itself: ``RTX6000``."""
     if read_model(text) is not None:
         return []
     numbers = _words_with_digits(text)
@@ -258,4 +263,5 @@ def may_mean(text: str, offered: tuple[str, ...] = ()) -> list[str]:
 
 
 def _words_with_digits(text: str) -> set[str]:
-    return {word for word in _SEPARATORS.split(text.strip().lower()) if any(map(str.isdigit, word))}
+    words = (_GLUED_BRAND.sub("", word) for word in _SEPARATORS.split(text.strip().lower()))
+    return {word for word in words if any(map(str.isdigit, word))}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.engine.capacity_load import SLOTS
+from airflow_gpu_placement.engine.capacity_pods import used_devices
 from airflow_gpu_placement.engine.capacity_report import seen_nodes
 from airflow_gpu_placement.engine.gpu_models import may_mean, satisfies, wanted_model
 from airflow_gpu_placement.engine.pinning import Asked, pins
@@ -74,6 +76,26 @@ def _has(one: Seen, wanted: WantedGpus) -> bool:
     if wanted.profile is not None:
         return one.devices.slices.get(wanted.profile, 0) >= wanted.count
     return one.devices.allocatable >= wanted.count
+
+
+def slice_pods(
+    nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, wanted: WantedGpus, *, if_empty: bool = False
+) -> int:
+    """Return how many pods with slices of the profile that is wanted fit together.
+
+    :param if_empty: were all nodes empty and open; else what is free now counts.
+    """
+    found = 0
+    for one in seen_nodes(nodes, pods, pool):
+        resource = one.devices.slice_resources.get(wanted.profile or "")
+        if resource is None or not satisfies(one.capacity.gpu, wanted.gpu):
+            continue
+        if if_empty:
+            found += one.devices.slices[wanted.profile or ""] // wanted.count
+        elif not one.capacity.closed and one.capacity.spare.get(SLOTS, 1) > 0:
+            held = used_devices(pods, resource).get(one.capacity.name, 0)
+            found += max(one.devices.slices[wanted.profile or ""] - held, 0) // wanted.count
+    return found
 
 
 def min_memory_ok(nodes: Sequence[Node], pods: Sequence[Pod], pool: GpuPool, min_memory_gb: float) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.outcome import LossPolicy, Observation
 
 _EXIT_CODE = re.compile(r"failed with exit code (\d+)")
+_TAKEN_AWAY = re.compile(r"has condition DisruptionTarget matching")
+"""What the Job controller writes when a rule of the Job's podFailurePolicy matched."""
 
 
 def condition_of(job: Job | None, *types: str) -> Condition | None:
@@ -120,6 +122,13 @@ def by_job(observation: Observation, policy: LossPolicy) -> Outcome | None:
             cause="Error",
             message=f"the Job failed ({said})",
             exit_code=int(code[1]),
+            grade=end_grade(observation, policy),
+        )
+    if _TAKEN_AWAY.search(condition.message):
+        return Outcome(
+            kind=OutcomeKind.INFRASTRUCTURE,
+            cause="Disrupted",
+            message=f"the cluster took a pod of the Job away ({said})",
             grade=end_grade(observation, policy),
         )
     return Outcome(

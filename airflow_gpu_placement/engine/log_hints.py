@@ -51,6 +51,11 @@ def _xids(*numbers: int) -> str:
 _XID_CATALOGUE = "NVIDIA, Xid errors"
 _CUDA_ERRORS = "NVIDIA, CUDA runtime API, cudaError_t"
 
+_ECC = (
+    r"uncorrectable ecc error|double[- ]bit ecc|ecc_?uncorrectable|hiperroreccnotcorrectable|"
+    r"uncorrectable hardware errors detected"
+)
+
 HINT_RULES: tuple[HintRule, ...] = (
     HintRule(
         name="wrong-architecture",
@@ -63,9 +68,9 @@ HINT_RULES: tuple[HintRule, ...] = (
     ),
     HintRule(
         name="ecc",
-        pattern=rf"uncorrectable ecc error|double[- ]bit ecc|{_xids(48, 63, 64, 92, 94, 95)}",
+        pattern=rf"{_ECC}|{_xids(48, 63, 64, 92, 94, 95, 140)}",
         means="the memory of a GPU is broken",
-        source=f"{_XID_CATALOGUE} 48, 63, 64, 92, 94, 95; {_CUDA_ERRORS} 214",
+        source=f"{_XID_CATALOGUE} 48, 63, 64, 92, 94, 95, 140; {_CUDA_ERRORS} 214",
         kind=OutcomeKind.INFRASTRUCTURE,
         cause="DeviceFault",
         blames_node=True,
@@ -81,9 +86,9 @@ HINT_RULES: tuple[HintRule, ...] = (
     ),
     HintRule(
         name="nvlink",
-        pattern=rf"uncorrectable nvlink error|nvlink (fatal|link) error|{_xids(74)}",
+        pattern=rf"uncorrectable nvlink error|nvlink (fatal|link) error|{_xids(74, *range(144, 151))}",
         means="a link between GPUs is broken",
-        source=f"{_XID_CATALOGUE} 74; {_CUDA_ERRORS} 220",
+        source=f"{_XID_CATALOGUE} 74, 144 to 150; {_CUDA_ERRORS} 220",
         kind=OutcomeKind.INFRASTRUCTURE,
         cause="DeviceFault",
         blames_node=True,
@@ -101,7 +106,8 @@ HINT_RULES: tuple[HintRule, ...] = (
         name="driver",
         pattern=(
             r"failed to initialize nvml|driver/library version mismatch|system not yet initialized|"
-            r"cuda driver initialization failed|no cuda-capable device is detected|"
+            r"cuda_error_system_not_ready|cuda driver initialization failed|rminitadapter failed|"
+            r"no cuda-capable device is detected|no (cuda|hip) gpus are available|"
             r"found no nvidia driver on your system"
         ),
         means="the driver of its node is not in order",
@@ -126,6 +132,12 @@ HINT_RULES: tuple[HintRule, ...] = (
         ),
         means="another rank went silent first; look for its end",
         source="PyTorch, ProcessGroupNCCL watchdog; NCCL, ncclRemoteError",
+    ),
+    HintRule(
+        name="gpu-busy",
+        pattern=r"cuda-capable device\(?s?\)? (is|are|is/are) busy or unavailable",
+        means="somebody else uses the GPU, or it is broken",
+        source=f"{_CUDA_ERRORS} 46",
     ),
     HintRule(
         name="program-on-gpu",

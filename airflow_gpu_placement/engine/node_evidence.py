@@ -23,6 +23,7 @@ LEAVING_TAINTS = {
     "aws-node-termination-handler/spot-itn": "its cloud takes it back",
     "aws-node-termination-handler/scheduled-maintenance": "its cloud maintains it",
     "aws-node-termination-handler/asg-lifecycle-termination": "its group shrinks",
+    "aws-node-termination-handler/rebalance-recommendation": "its cloud is about to take it back",
     "karpenter.sh/disrupted": "its autoscaler replaces it",
     "karpenter.sh/disruption": "its autoscaler replaces it",
     "ToBeDeletedByClusterAutoscaler": "its autoscaler deletes it",
@@ -37,6 +38,9 @@ LEAVING_CONDITIONS = {
     "MaintenanceInProgress": "it is being maintained",
 }
 """Condition type that is True -> why the node is about to go."""
+
+_NO_PROOF = frozenset({"DeviceFault", "NodePressure"})
+"""Troubles of a node that explain the end of a pod and do not prove that they caused it."""
 
 _PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 _ARCHITECTURE_LABEL = "kubernetes.io/arch"
@@ -124,8 +128,8 @@ def weighed_with_node(finding: Finding, pod: Pod, node: NodeView | None) -> Find
         what=f"{finding.what}; {why}",
         by_exit=False,
         secondary=False,
-        blames_node=True,
-        ambiguous=finding.exit_code not in {SIGKILL_EXIT, SIGTERM_EXIT} or cause == "DeviceFault",
+        blames_node=cause != "NodePressure",
+        ambiguous=finding.exit_code not in {SIGKILL_EXIT, SIGTERM_EXIT} or cause in _NO_PROOF,
     )
 
 
@@ -146,12 +150,18 @@ def _trouble(finding: Finding, pod: Pod, node: NodeView | None) -> tuple[str, st
         return "NodeNotReady", f"its node is not ready (Ready={node.ready})"
     if node.leaving and finding.exit_code in {SIGKILL_EXIT, SIGTERM_EXIT}:
         return "NodeShutdown", f"its node goes away: {node.leaving}"
+    if finding.exit_code == SIGKILL_EXIT and "MemoryPressure" in node.pressure and not _limits_memory(pod):
+        return "NodePressure", "its node runs out of memory, and it has no memory limit of its own"
     return "", ""
+
+
+def _limits_memory(pod: Pod) -> bool:
+    return any("memory" in container.resources.limits for container in pod.spec.containers)
 
 
 def _out_of_memory(finding: Finding, pod: Pod, node: NodeView | None) -> Finding:
     """Tell a container's own limit from a node that ran out of memory."""
-    if any("memory" in container.resources.limits for container in pod.spec.containers):
+    if _limits_memory(pod):
         return finding
     if node is not None and "MemoryPressure" in node.pressure:
         return msgspec.structs.replace(

@@ -15,13 +15,12 @@ from airflow_gpu_placement.engine.potential import (
     untold_nodes,
     usual_gpus,
 )
-from airflow_gpu_placement.model.pool import CapacityType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_gpu_placement.engine.question import Question
-    from airflow_gpu_placement.model.pool import GpuIdentity, GpuPool
+    from airflow_gpu_placement.model.pool import CapacityType, GpuIdentity, GpuPool
     from airflow_gpu_placement.model.signals import NodeCapacity, PoolSignals
 
 
@@ -117,11 +116,6 @@ class NodesView:
         """Return what the catalogue alone says of a node."""
         pool = self.pool
         return Kind(self.declared, pool.architecture, pool.gpu.per_node or 0, pool.capacity_type)
-
-    @lazy
-    def may_be_taken_away(self) -> bool:
-        """Whether the job may land on spot capacity."""
-        return any([kind.capacity_type is CapacityType.SPOT for kind in self.matching_kinds])
 
     def stage(self, name: str) -> Stage | None:
         """Return which kinds have a property among those that passed before it; ``None``: not asked for."""

@@ -124,9 +124,9 @@ def node_labels(view: PoolView) -> Pins:
 
     What the pool's own selector demands is left out.
     """
-    kept_off = set(view.avoid_nodes)
+    kept_off, others = set(view.avoid_nodes), view.wrong_nodes - view.excluded
     right = [node.labels for node in view.nodes if node.name not in kept_off]
-    wrong = [node.labels for node in view.nodes if node.name in kept_off - view.excluded]
+    wrong = [node.labels for node in view.nodes if node.name in others]
     network = view.request.network
     gpu = ("model", "memory", "form_factor", "interconnect")
     asked = Asked(

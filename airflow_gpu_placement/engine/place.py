@@ -15,22 +15,24 @@ from airflow_gpu_placement.engine.costs.total import cost_of
 from airflow_gpu_placement.engine.growth import most_to_come, new_nodes_match
 from airflow_gpu_placement.engine.history import excluded_nodes
 from airflow_gpu_placement.engine.identity import contradictions
+from airflow_gpu_placement.engine.located import located, region_note
 from airflow_gpu_placement.engine.pinning import node_labels
 from airflow_gpu_placement.engine.question import Question
 from airflow_gpu_placement.engine.registry import FILTERS
+from airflow_gpu_placement.engine.staying import until_the_end
 from airflow_gpu_placement.engine.view import PoolView
 from airflow_gpu_placement.model.decision import Decision, PoolVerdict, Setting
 from airflow_gpu_placement.model.reasons import TIERS, ReasonCode, Verdict, verdict_of
 from airflow_gpu_placement.model.request import GpuRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from airflow_gpu_placement.model.decision import History
     from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.reasons import Reason
-    from airflow_gpu_placement.model.signals import Snapshot
+    from airflow_gpu_placement.model.signals import PoolSignals, Snapshot
 
 
 def place(
@@ -103,13 +105,25 @@ def views_of(question: Question, pools: Sequence[GpuPool], snapshot: Snapshot) -
     excluded = excluded_nodes(pools, question.history, snapshot)
     unseen = unseen_claims(pools, snapshot)
     views = [
-        PoolView(
+        _view_of(
             question, pool, snapshot.pools.get(pool.name), excluded[pool.name], unseen.get(pool.name, {})
         )
         for pool in sorted(pools, key=lambda pool: pool.name)
     ]
     question.offered_models = tuple(sorted({gpu.model for view in views for gpu in view.identities}))
     return views
+
+
+def _view_of(
+    question: Question,
+    pool: GpuPool,
+    signals: PoolSignals | None,
+    excluded: frozenset[str],
+    unseen: Mapping[int, int],
+) -> PoolView:
+    """Look at one pool where its nodes say that it is, without nodes that leave before the job would end."""
+    seen = None if signals is None else until_the_end(question, pool, signals)
+    return PoolView(question, located(pool, signals), seen, excluded, unseen)
 
 
 def judge(view: PoolView) -> PoolVerdict:
@@ -149,6 +163,9 @@ def _notes(view: PoolView, *, fits: bool) -> tuple[str, ...]:
     if view.signals is not None:
         notes += contradictions(view.pool, view.signals.nodes, alike=view.alike)
         notes += view.signals.warnings
+    where = region_note(view)
+    if where is not None:
+        notes.append(where)
     if most_to_come(view) and not new_nodes_match(view):
         notes.append(
             "the nodes that it may add are not counted: they may be like those that the job cannot use; say "

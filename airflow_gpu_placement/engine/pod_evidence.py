@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,41 +15,21 @@ from airflow_gpu_placement.engine.container_evidence import (
     waiting_trouble,
 )
 from airflow_gpu_placement.engine.decisive import bad_end, bystander_failures, decisive, good_end
-from airflow_gpu_placement.engine.finding import Finding
+from airflow_gpu_placement.engine.disruptions import SHUTDOWN_REASONS, cause_of, disruption, refused, when
+from airflow_gpu_placement.engine.finding import CLOCK_SKEW, Finding
 from airflow_gpu_placement.model.outcome import OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
-    from airflow_gpu_placement.model.kube import Condition, ContainerStatus, Pod
+    from airflow_gpu_placement.model.kube import ContainerStatus, Pod
 
-_SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
-_REFUSED_REASONS = frozenset(
-    {
-        "UnexpectedAdmissionError",
-        "NodeAffinity",
-        "NodePorts",
-        "Preempting",
-        "InvalidNodeInfo",
-        "TopologyAffinityError",
-        "PodOSNotSupported",
-        "AdmissionFailed",
-    }
-)
 _OWN_LIMIT = re.compile(
     r"exceeds the (total )?limit|exceeded its local ephemeral storage limit|emptydir volume .* exceeds", re.I
 )
 _OVER_REQUEST = re.compile(r"was using .+, (which exceeds its )?request", re.I)
 """A pod that used more than it asked for is the first to go: pressure of its own making, perhaps."""
-
-_DISRUPTION_CAUSES = {
-    "PreemptionByScheduler": ("Preempted", "preempted by a pod of higher priority"),
-    "DeletionByTaintManager": ("NodeTainted", "deleted because of a taint on its node"),
-    "EvictionByEvictionAPI": ("Evicted", "evicted, as a drain of its node does"),
-    "DeletionByPodGC": ("NodeGone", "collected because its node no longer exists"),
-    "DeletionByDeviceTaintManager": ("DeviceFault", "deleted because of a taint on its device"),
-    "TerminationByKubelet": ("NodePressure", "terminated by its node"),
-}
 
 _NODE_AT_FAULT = frozenset({"DeviceFault", "NodeGone", "NodeLost", "NodeShutdown", "NodeTainted"})
 """Losses that lie in the node. Preemption, drains, pressure and a full node pass or strike elsewhere too."""
@@ -60,14 +39,6 @@ def statuses(pod: Pod) -> Iterator[ContainerStatus]:
     """Yield the statuses of all containers of a pod, init containers first."""
     yield from pod.status.init_container_statuses
     yield from pod.status.container_statuses
-
-
-def disruption(pod: Pod) -> Condition | None:
-    """Return the condition by which the cluster says that it takes the pod away, when it is True."""
-    return next(
-        (one for one in pod.status.conditions if one.type == "DisruptionTarget" and one.status == "True"),
-        None,
-    )
 
 
 def never_started(pod: Pod) -> bool:
@@ -81,14 +52,6 @@ def never_started(pod: Pod) -> bool:
     return all(
         one.state.running is None and one.state.terminated is None and one.last_state.terminated is None
         for one in seen
-    )
-
-
-def refused(pod: Pod) -> bool:
-    """Whether the node refused the pod at its door."""
-    reason = pod.status.reason
-    return pod.status.phase == "Failed" and (
-        reason in _REFUSED_REASONS or reason == "NodeShutdown" or reason.startswith("OutOf")
     )
 
 
@@ -209,11 +172,13 @@ def _by_disruption(pod: Pod) -> Finding | None:
     announced = when(condition.last_transition_time)
     done = good_end(pod)
     at = _ended_at(pod) if done is None else when(done.finished_at)
-    if announced is not None and at is not None and at < announced:
+    if announced is not None and at is not None and at + CLOCK_SKEW < announced:
         return None  # it had ended by itself before
-    cause, what = _DISRUPTION_CAUSES.get(condition.reason, (condition.reason or "Disrupted", "disrupted"))
-    if condition.reason == "TerminationByKubelet" and pod.status.reason in _SHUTDOWN_REASONS:
+    cause, what = cause_of(condition)
+    if condition.reason == "TerminationByKubelet" and pod.status.reason in SHUTDOWN_REASONS:
         cause, what = "NodeShutdown", "terminated because its node shuts down"
+    elif condition.reason == "TerminationByKubelet" and pod.status.reason == "Preempting":
+        cause, what = "Preempted", "preempted on its node"
     detail = condition.message or pod.status.message
     return _loss(cause, f"was {what}{_in_brackets(detail)}", announced)
 
@@ -222,7 +187,7 @@ def _by_node_reason(pod: Pod) -> Finding | None:
     status = pod.status
     detail = _in_brackets(status.message)
     ambiguous = False
-    if status.reason in _SHUTDOWN_REASONS:
+    if status.reason in SHUTDOWN_REASONS:
         cause, what = "NodeShutdown", f"was stopped because its node shuts down{detail}"
     elif status.reason == "Evicted":
         cause, what = "NodePressure", f"was evicted by its node{detail}"
@@ -278,18 +243,6 @@ def _by_container(pod: Pod) -> Finding:
 def _ended_at(pod: Pod) -> datetime | None:
     found = bad_end(pod)
     return None if found is None else when(found[1].finished_at)
-
-
-def when(text: str | None) -> datetime | None:
-    """Read a time of the API; ``None``: not there or not a time."""
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    # A time of the API always has a zone; one without it cannot be compared and counts as not there.
-    return moment if moment.tzinfo is not None else None
 
 
 def _in_brackets(text: str) -> str:

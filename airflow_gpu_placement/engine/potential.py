@@ -48,7 +48,7 @@ def best_sizes(view: NodesView, nodes: Sequence[NodeCapacity]) -> list[int]:
     all is how a node looks while its device plugin restarts, so there capacity counts; no capacity either is
     how it looks when that takes longer.
     """
-    found = [node.allocatable or node.capacity for node in nodes]
+    found = [node.allocatable or (node.capacity if node.whole else 0) for node in nodes]
     if 0 not in found:
         return found
     return [size or _presumed(view, node) for size, node in zip(found, nodes, strict=True)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from airflow_gpu_placement.engine.pod_evidence import disruption, when
+from airflow_gpu_placement.engine.disruptions import disruption, when
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Pod

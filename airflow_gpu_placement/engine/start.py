@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from airflow_gpu_placement.engine.decisive import bystander_failures, has_run
+from airflow_gpu_placement.engine.disruptions import when
 from airflow_gpu_placement.engine.end_grade import end_grade
-from airflow_gpu_placement.engine.pod_evidence import ended, when
+from airflow_gpu_placement.engine.pod_evidence import ended
 from airflow_gpu_placement.model.outcome import Outcome, OutcomeKind
 
 if TYPE_CHECKING:

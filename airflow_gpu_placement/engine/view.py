@@ -9,10 +9,12 @@ from airflow_gpu_placement.engine.beside import usable
 from airflow_gpu_placement.engine.costs.basis import Basis
 from airflow_gpu_placement.engine.growth import gpus_of_new_node, nodes_for_others, nodes_to_come
 from airflow_gpu_placement.engine.lazy import lazy
+from airflow_gpu_placement.engine.leaving import closed_by_maintenance
+from airflow_gpu_placement.engine.located import silent_nodes
 from airflow_gpu_placement.engine.nodes_view import NodesView
 from airflow_gpu_placement.engine.room import Room, best_room
 from airflow_gpu_placement.engine.shortage import shortage_of
-from airflow_gpu_placement.model.pool import Execution
+from airflow_gpu_placement.model.pool import CapacityType, Execution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,15 +87,38 @@ class PoolView(NodesView):
     def avoid_nodes(self) -> tuple[str, ...]:
         """Names of nodes that the scheduler could choose and must not.
 
-        Those that history excludes, those of another kind, shared ones, and, for a gang that must stay
-        together, those outside the zone or fabric that it fits into.
+        Wrong ones, those that history excludes, those that are to be stopped too early, and those that do not
+        tell their region where the others' labels tell it.
+        """
+        by_name = self.excluded | closed_by_maintenance(self.nodes) | silent_nodes(self)
+        return tuple(sorted(self.wrong_nodes | by_name))
+
+    @lazy
+    def wrong_nodes(self) -> frozenset[str]:
+        """Names of nodes that are not what the job needs, nor are others like them.
+
+        Those of another kind, shared ones, and, for a gang that must stay together, those outside the zone or
+        fabric that it fits into.
         """
         good = {node.name for node in self.matching if node.whole}
         together = self.room.nodes
         if together is not None:
             good &= together
-        bad = {node.name for node in self.nodes} - good
-        return tuple(sorted(bad | self.excluded))
+        return frozenset([node.name for node in self.nodes]) - good
+
+    @lazy
+    def may_be_taken_away(self) -> bool:
+        """Whether the job may land on spot capacity: there, or on a node that the pool has yet to add."""
+        spot = [kind for kind in self.matching_kinds if kind.capacity_type is CapacityType.SPOT]
+        if not spot or len(spot) == len(self.matching_kinds) or self.fits_now < self.question.pods:
+            return bool(spot)
+        avoided = self.avoid_nodes
+        return any(
+            [
+                kind in spot and node.name not in avoided
+                for node, kind in zip(self.nodes, self.node_kinds, strict=True)
+            ]
+        )
 
     @lazy
     def local_queue(self) -> str | None:

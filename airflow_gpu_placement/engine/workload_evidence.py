@@ -46,10 +46,11 @@ def queue_state(workload: Workload, *, suspended: bool) -> QueueState:
         return QueueState.FINISHED
     if workload.spec.active is False:
         return QueueState.INACTIVE
-    if workload.is_true("Admitted"):
-        return QueueState.ADMITTED if suspended else QueueState.RUNNING
+    # A new reservation makes this False again, while the admission that it ends is withdrawn a moment later.
     if workload.is_true("Evicted"):
         return QueueState.EVICTED
+    if workload.is_true("Admitted"):
+        return QueueState.ADMITTED if suspended else QueueState.RUNNING
     return QueueState.QUEUED
 
 

@@ -8,6 +8,7 @@ refused.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.clusters.client import ClusterClient
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_LONGEST_PATH = 255
+_FILES = frozenset({"certificate-authority", "client-certificate", "client-key", "tokenFile"})
 _LEGACY_PREFIX = "extra__kubernetes__"
 
 
@@ -46,6 +49,8 @@ class ClusterAccess:
 
         :raises ConnectionMissing: the kubeconfig says nothing usable.
         """
+        # The client library takes long to load, and triggers share an event loop.
+        await asyncio.to_thread(importlib.import_module, "airflow_gpu_placement.clusters.connect")
         from airflow_gpu_placement.clusters.connect import client_from_kubeconfig
 
         return await client_from_kubeconfig(self.config, self.context)
@@ -76,7 +81,9 @@ async def open_on_triggerer(conn_id: str, context: str | None) -> ClusterClient:
         connection = await BaseHook.aget_connection(conn_id)
     except AirflowNotFoundException as error:
         raise _missing(conn_id) from error
-    return await _access(connection, conn_id, context).open()
+    # A large kubeconfig takes half a second to be read, and the disk under a path may hang.
+    access = await asyncio.to_thread(_access, connection, conn_id, context)
+    return await access.open()
 
 
 def _access(connection: Connection, conn_id: str, context: str | None) -> ClusterAccess:
@@ -104,13 +111,50 @@ def kubeconfig_from_extra(extra: Mapping[str, Any], conn_id: str) -> dict[str, A
     try:
         text = given["kube_config"] or Path(given["kube_config_path"]).expanduser().read_text()
         config = yaml.safe_load(text) if isinstance(text, str) else json.loads(json.dumps(text))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError) as error:
-        raise ConnectionMissing(
-            f"Airflow connection {conn_id!r}: {chosen[0]} cannot be read: {type(error).__name__}"
-        ) from error
+    except OSError as error:
+        what = _shown_path(given["kube_config_path"])
+        raise ConnectionMissing(_unreadable(conn_id, chosen[0], f"{what}: {error.strerror}")) from error
+    except (RuntimeError, TypeError, ValueError, yaml.YAMLError) as error:
+        # What was read stays untold: it may be a secret.
+        raise ConnectionMissing(_unreadable(conn_id, chosen[0], type(error).__name__)) from error
     if not isinstance(config, dict):
         raise ConnectionMissing(f"Airflow connection {conn_id!r}: {chosen[0]} holds no kubeconfig")
+    if given["kube_config_path"]:
+        _find_files(config, Path(given["kube_config_path"]).expanduser().parent)
     return config
+
+
+def _find_files(config: Mapping[str, Any], folder: Path) -> None:
+    """Make the paths in a kubeconfig whole: those that are not begin where it lies itself."""
+    for kind, key in (("clusters", "cluster"), ("users", "user")):
+        entries = config.get(kind)
+        for entry in entries if isinstance(entries, list) else ():
+            value = entry.get(key) if isinstance(entry, dict) else None
+            if isinstance(value, dict):
+                _find_files_of(value, folder)
+
+
+def _find_files_of(value: dict[str, Any], folder: Path) -> None:
+    for name in _FILES & value.keys():
+        if isinstance(value[name], str) and value[name]:
+            value[name] = str(folder / value[name])
+    plugin = value.get("exec")
+    if isinstance(plugin, dict) and "/" in str(plugin.get("command")):
+        plugin["command"] = str(folder / plugin["command"])
+
+
+def _unreadable(conn_id: str, field: str, why: str) -> str:
+    wanted = (
+        "the path of a kubeconfig on this machine" if field == "kube_config_path" else "a whole kubeconfig"
+    )
+    return f"Airflow connection {conn_id!r}: {field} cannot be read ({why}); put {wanted} there"
+
+
+def _shown_path(path: Any) -> str:
+    """Return a path for a message; a text that is none may be a secret in the wrong field."""
+    text = str(path)
+    is_path = text.startswith(("/", "~")) and len(text) <= _LONGEST_PATH and text.isprintable()
+    return repr(text) if is_path else "no absolute path"
 
 
 def _in_cluster(conn_id: str) -> dict[str, Any]:

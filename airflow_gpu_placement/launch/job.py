@@ -70,9 +70,9 @@ async def _create_job(client: ClusterClient, spec: LaunchSpec, body: Mapping[str
     for left in reversed(range(_TRIES)):
         try:
             answer = await client.create(jobs_path(spec.pool.cluster.namespace), body)
-        except Conflict:
-            return await _adopt(client, spec), True
         except ClusterError as error:
+            if isinstance(error, Conflict) and not may_pass(error):
+                return await _adopt(client, spec), True
             if not left or not may_pass(error):
                 raise
             logger.warning("creating job %s: %s; trying again", spec.attempt.job_name, error)
@@ -101,9 +101,9 @@ async def _create_service(client: ClusterClient, namespace: str, body: Mapping[s
     for left in reversed(range(_TRIES)):
         try:
             await client.create(path, body)
-        except Conflict:
-            return  # an earlier call for the same attempt made it
         except ClusterError as error:
+            if isinstance(error, Conflict) and not may_pass(error):
+                return  # an earlier call for the same attempt made it
             if not left or not may_pass(error):
                 raise
             await asyncio.sleep(pause_seconds(error, _PAUSE_SECONDS))

@@ -131,7 +131,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     :param gpu_model: canonical model that it ran on, for which its runtime counts; ``None``: not known, or
         several.
     :param loss: how its pool bears silence and a late start; what it takes to watch it again.
-    :param watch_breaks: how often its watch broke and was begun anew.
+    :param watch_breaks: how often its watch broke and was begun anew, one soon after the other.
+    :param watch_broke_at: when it last did.
     :param spot: its pool's capacity may be taken away.
     :param leave_spot: from then on such capacity is used only when nothing else fits.
     """
@@ -165,6 +166,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     gpu_model: str | None = None
     loss: LossPolicy = LossPolicy()
     watch_breaks: int = 0
+    watch_broke_at: datetime | None = None
     spot: bool = False
     leave_spot: bool = False
 

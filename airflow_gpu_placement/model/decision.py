@@ -68,7 +68,8 @@ class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
         unknown.
     :param gang_fits: how many pods of the request would fit now; ``None``: unknown.
     :param avoid_nodes: nodes of the pool that the remote job must be kept off: lost by earlier attempts, with
-        a GPU that the request does not name, with shared ones, or bought in a way that it does not allow.
+        a GPU that the request does not name, with shared ones, bought in a way that it does not allow, about
+        to be stopped for maintenance before it would end, or perhaps in another region than the others.
     :param node_labels: label -> accepted values: what a node must carry to take the remote job, also one that
         joins the pool later; empty where nothing is asked of the nodes, or no label tells it, and in every
         pool but the chosen one.

@@ -44,6 +44,7 @@ class ObjectMeta(Struct, frozen=True):
     annotations: dict[str, str] = {}
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     owner_references: tuple[OwnerReference, ...] = ()
 
 

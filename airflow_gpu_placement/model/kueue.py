@@ -87,11 +87,12 @@ class FlavorUsage(Struct, frozen=True):
 class ClusterQueueStatus(Struct, frozen=True):
     """``status`` of a ClusterQueue.
 
-    ``flavorsReservation`` holds what workloads have reserved, those that wait for admission checks included.
-    ``flavorsUsage``, which leaves them out, is not read at all.
+    ``flavorsReservation`` holds what workloads have reserved, those that wait for admission checks included;
+    ``flavorsUsage`` leaves those out.
     """
 
     flavors_reservation: tuple[FlavorUsage, ...] | None = None
+    flavors_usage: tuple[FlavorUsage, ...] | None = None
     pending_workloads: Count = None
     conditions: tuple[Condition, ...] = ()
 

@@ -105,11 +105,23 @@ class ClusterRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pool's machines are; ``None``: not told."""
+    """Where the pool's machines are; ``None``: not told.
+
+    :param region_source: what tells the region where the catalogue does not; ``None``: the catalogue does, or
+        nothing.
+    """
 
     cloud: str | None = None
     region: str | None = None
     zone: str | None = None
+    region_source: str | None = None
+
+    @property
+    def region_words(self) -> str:
+        """Name the region for people, with what tells it where the catalogue does not."""
+        if self.region is None:
+            return "unknown"
+        return self.region if self.region_source is None else f"{self.region} ({self.region_source})"
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from airflow_gpu_placement.model.explained import explain
 from airflow_gpu_placement.model.pool import CapacityType
 from airflow_gpu_placement.model.words import FORM_FACTORS, NETWORK_KINDS, plain_word, spelled
 
@@ -35,8 +36,8 @@ _MOST_HOURS = 1_000_000
 _MOST_PRIORITY = 10**9
 
 _EMPTY = (
-    "an empty text names nothing (did a template render to nothing?); write a name, or leave the field out, "
-    "or write [], to ask for nothing"
+    "an empty text, or 'None', names nothing (did a template render to nothing?); write a name, or leave the "
+    "field out, or write [], to ask for nothing"
 )
 _MOMENT = "write a moment with its time zone, for example '2026-12-24T18:00:00+01:00', or '...Z' for UTC"
 
@@ -52,7 +53,7 @@ def _listed(value: object) -> object:
     if not isinstance(value, list | tuple):
         return value
     words = [word.strip() if isinstance(word, str) else word for word in value]
-    if "" in words:
+    if any(word in ("", "None") for word in words):  # None is what a template makes of nothing
         raise ValueError(_EMPTY)
     return tuple(word for index, word in enumerate(words) if word not in words[:index])
 
@@ -241,6 +242,8 @@ class GpuRequest(Need):
     time: TimeNeed = TimeNeed()
     priority: Annotated[int, Field(ge=-_MOST_PRIORITY, le=_MOST_PRIORITY)] = 0
     price_cap_usd_per_gpu_hour: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
+
+    _explain = model_validator(mode="wrap")(explain)
 
     @model_validator(mode="after")
     def _no_unrendered_template(self) -> GpuRequest:

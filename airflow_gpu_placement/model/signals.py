@@ -45,6 +45,7 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :param capacity_type: how its labels say that it is bought; ``None``: none tells.
     :param labels: those of its labels that tell its GPUs, its processors, where it is and how it is bought.
     :param boot: first eight characters of its boot id, which tell two boots apart; empty: not known.
+    :param leaves_at: when its machine is to be stopped for maintenance; ``None``: nothing says so.
     :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
     :param shares: shares of GPUs that it offers instead.
     :param slices: profile -> slices of GPUs that it offers instead, or beside whole ones.
@@ -68,6 +69,7 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     capacity_type: CapacityType | None = None
     labels: dict[str, str] = {}
     boot: str = ""
+    leaves_at: datetime | None = None
     whole: bool = True
     shares: int = 0
     slices: dict[str, int] = {}

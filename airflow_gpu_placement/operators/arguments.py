@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_gpu_placement.engine.quantity import is_quantity
 from airflow_gpu_placement.exceptions import RequestError
@@ -17,13 +17,13 @@ RESUME_MODES = ("auto", "always", "never")
 _AS_TEXT = (str, int, float)
 """Types that a text may have become: a DAG that renders its templates as native objects makes ``"12"`` 12."""
 
-REPLACE = "replace"
-WAIT = "wait"
+REPLACE: Final = "replace"
+WAIT: Final = "wait"
 """Of ``on_unreachable``: nothing is launched before a node has reported the end of what ran before."""
 
 
 def check_arguments(operator: GpuTrainingJobOperator) -> None:
-    """Look at every rendered argument but the request.
+    """Look at every rendered argument but the request, and again at the others.
 
     :raises RequestError: one line a problem: what, where, and what to write instead.
     """
@@ -32,17 +32,30 @@ def check_arguments(operator: GpuTrainingJobOperator) -> None:
         *_texts("command", operator.command),
         *_texts("arguments", operator.arguments),
         *_env(operator.env),
-        *_resources(operator.pod_resources),
+        *resource_problems(operator.pod_resources),
         *_objects("volumes", operator.volumes),
         *_objects("volume_mounts", operator.volume_mounts),
-        *_times(operator),
+        *_fixed(operator),
     ]
-    if operator.resume not in RESUME_MODES:
-        problems.append(f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}")
-    if operator.on_unreachable not in {REPLACE, WAIT}:
-        problems.append(f"on_unreachable: {operator.on_unreachable!r} is neither {REPLACE} nor {WAIT}")
     if problems:
         raise RequestError("\n".join(problems))
+
+
+def check_fixed(operator: GpuTrainingJobOperator) -> None:
+    """Look at the arguments that no template changes, while the DAG is read.
+
+    :raises RequestError: as :func:`check_arguments`.
+    """
+    if problems := list(_fixed(operator)):
+        raise RequestError("\n".join(problems))
+
+
+def _fixed(operator: GpuTrainingJobOperator) -> Iterator[str]:
+    yield from _times(operator)
+    if operator.resume not in RESUME_MODES:
+        yield f"resume: {operator.resume!r} is none of {', '.join(RESUME_MODES)}"
+    if operator.on_unreachable not in {REPLACE, WAIT}:
+        yield f"on_unreachable: {operator.on_unreachable!r} is neither {REPLACE} nor {WAIT}"
 
 
 def texts(values: Sequence[Any]) -> tuple[str, ...]:
@@ -82,7 +95,8 @@ def _env(env: Any) -> Iterator[str]:
             yield f"env.{key}: names that begin with {PREFIX} are set for the program; use another name"
 
 
-def _resources(resources: Any) -> Iterator[str]:
+def resource_problems(resources: Any) -> Iterator[str]:
+    """Say what is wrong with ``pod_resources``, one line a problem."""
     if resources is None:
         return
     if not isinstance(resources, Mapping):

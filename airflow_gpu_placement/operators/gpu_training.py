@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import msgspec
 from airflow.sdk import BaseOperator
@@ -19,7 +19,7 @@ from airflow_gpu_placement.hooks.memory import TaskStateMemory, recall
 from airflow_gpu_placement.model.attempt import MAX_MOVES, AttemptPhase
 from airflow_gpu_placement.model.outcome import Outcome
 from airflow_gpu_placement.operators.adopting import unreported_end
-from airflow_gpu_placement.operators.arguments import REPLACE
+from airflow_gpu_placement.operators.arguments import REPLACE, check_fixed
 from airflow_gpu_placement.operators.cancelling import Cancelling
 from airflow_gpu_placement.operators.deadlines import (
     backstop,
@@ -123,9 +123,9 @@ class GpuTrainingJobOperator(BaseOperator):
         pod_resources: Mapping[str, str] | None = None,
         volumes: Sequence[Mapping[str, Any]] = (),
         volume_mounts: Sequence[Mapping[str, Any]] = (),
-        resume: str = "auto",
+        resume: Literal["auto", "always", "never"] = "auto",
         placement_timeout: timedelta = timedelta(hours=24),
-        on_unreachable: str = REPLACE,
+        on_unreachable: Literal["replace", "wait"] = REPLACE,
         ttl_seconds_after_finished: int = 86_400,
         deferrable: bool = True,
         retries: int = 5,
@@ -148,6 +148,7 @@ class GpuTrainingJobOperator(BaseOperator):
         self.ttl_seconds_after_finished = ttl_seconds_after_finished
         self.deferrable = deferrable
         self.cancelling = Cancelling()
+        check_fixed(self)
 
     def execute(self, context: Context) -> Any:
         """Place the job and wait for its end."""

@@ -19,6 +19,7 @@ from airflow_gpu_placement.operators.resuming import gpu_model_of
 from airflow_gpu_placement.operators.steps import Launched, Refused
 
 if TYPE_CHECKING:
+    from airflow_gpu_placement.clusters.client import ClusterClient
     from airflow_gpu_placement.hooks.memory import TaskMemory
     from airflow_gpu_placement.launch.spec import LaunchSpec
     from airflow_gpu_placement.model.attempt import Attempt, TaskRecord
@@ -52,21 +53,27 @@ async def launch(
     """
     from airflow_gpu_placement.launch.job import create
 
-    access = await access_on_worker(known.kubernetes_conn_id, known.context)
-    client = await access.open()
+    client: ClusterClient | None = None
+    asked = False
     try:
+        access = await access_on_worker(known.kubernetes_conn_id, known.context)
+        client = await access.open()
         await client.uid()  # known from here on, so that creating need not ask for it after the intent
         record = remember(record, known)
         cancelling.arm(known, access)
+        asked = True
         memory.write(record)  # the intent: nothing may stand between this and the create
         created = await create(client, spec, expected_uid=known.cluster_uid)
     except ClusterError as error:
-        step = await refused(error, known, record, memory, timeout_seconds=fence_timeout_seconds)
+        # What was never asked for left nothing, so that there is nothing to wait for.
+        seconds = fence_timeout_seconds if asked else None
+        step = await refused(error, known, record, memory, timeout_seconds=seconds)
         if isinstance(step, GpuPlacementError):
             raise step from error
         return step
     finally:
-        await client.close()
+        if client is not None:
+            await client.close()
     known = msgspec.structs.replace(known, phase=AttemptPhase.CREATED, job_uid=created.uid)
     cancelling.arm(known, access)
     memory.write(remember(record, known))

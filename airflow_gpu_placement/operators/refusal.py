@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from airflow_gpu_placement.clusters.errors import may_pass
 from airflow_gpu_placement.exceptions import (
     ClusterError,
     GpuPlacementError,
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 _MALFORMED = frozenset({400, 413, 422})
 _PASSES = frozenset({401, 408, 429})
-_QUOTA = re.compile(r"exceeded quota|quota.* exceeded", re.I)
+_QUOTA = re.compile(r"exceeded quota|quota.* exceeded|status unknown for quota", re.I)
 _DENIED = re.compile(r"\bdenied (the )?request\b", re.I)
 """What admission webhooks and admission policies say, with whatever status their authors chose."""
 
@@ -46,7 +47,7 @@ async def refused(
     record: TaskRecord,
     memory: TaskMemory,
     *,
-    timeout_seconds: float,
+    timeout_seconds: float | None,
 ) -> GpuPlacementError | Refused:
     """Remember that a create did not work, and withdraw what it may have left.
 
@@ -56,7 +57,8 @@ async def refused(
     task. A job that no API server would take fails the task.
 
     :param record: everything that is remembered of the task.
-    :param timeout_seconds: how long to wait until it is certain that a create without an answer left nothing.
+    :param timeout_seconds: how long to wait until it is certain that a create without an answer left nothing;
+        ``None``: it was not called yet, so it is certain.
     :return: what may pass, or the error to raise, which tells the retry policy whether another pool may help.
     """
     passes = _may_pass(error)
@@ -74,7 +76,8 @@ async def refused(
     )
     record = remember(record, ended)
     memory.write(record)
-    ended = msgspec.structs.replace(ended, grade=await _withdrawn(known, timeout_seconds))
+    grade = EndGrade.CONFIRMED if timeout_seconds is None else await _withdrawn(known, timeout_seconds)
+    ended = msgspec.structs.replace(ended, grade=grade)
     memory.write(_without_earlier(remember(record, ended), ended))
     text = f"pool {known.pool} did not take the job: {error}"
     if passes:
@@ -131,7 +134,7 @@ def _without_earlier(record: TaskRecord, latest: AttemptRecord) -> TaskRecord:
 def _may_pass(error: ClusterError) -> bool:
     """Whether the same cluster may take the same job later."""
     status = error.status
-    return status is None or status >= 500 or status in _PASSES or _is_quota(error)
+    return status is None or may_pass(error) or status >= 500 or status in _PASSES or _is_quota(error)
 
 
 def _is_quota(error: ClusterError) -> bool:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from airflow_gpu_placement.exceptions import RequestError
-from airflow_gpu_placement.model.nearest import nearest
+from airflow_gpu_placement.model.explained import EXPLAINED
 from airflow_gpu_placement.model.request import GpuRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_GROUPS: dict[str, type[BaseModel]] = {
-    name: field.annotation
-    for name, field in GpuRequest.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-}
-_COUNT = (
-    "unknown field; write gpus_per_node (GPUs of each pod) and nodes (pods that start together): "
-    "16 GPUs may be 2 x 8 or 1 x 16"
-)
-
+_SHOWN = 80
+"""Characters of a wrong value that a message has."""
 
 _TEXT = (
-    "gpu: expected a GpuRequest or a dict, got the text {!r}; a template gives a text unless the DAG "
+    "gpu: expected a GpuRequest or a dict, got the text {}; a template gives a text unless the DAG "
     "has render_template_as_native_obj=True: set it, or pass a dict with a template for each value, like "
     "gpu={{'gpus_per_node': '{{{{ params.gpus }}}}'}}"
 )
@@ -40,40 +32,31 @@ def parse_request(gpu: GpuRequest | Mapping[str, Any] | str) -> GpuRequest:
     if isinstance(gpu, GpuRequest):
         return gpu
     if isinstance(gpu, str):
-        raise RequestError(_TEXT.format(gpu))
+        raise RequestError(_TEXT.format(_shortened(gpu)))
     try:
         return GpuRequest.model_validate(dict(gpu))
     except ValidationError as error:
         raise RequestError("\n".join(_problems(error))) from None  # its text repeats ours
     except (TypeError, ValueError) as error:
         raise RequestError(
-            f"gpu: expected a GpuRequest or a dict like {{'gpus_per_node': 8, 'nodes': 2}}, got {gpu!r}"
+            f"gpu: expected a GpuRequest or a dict like {{'gpus_per_node': 8, 'nodes': 2}}, "
+            f"got {_shortened(gpu)}"
         ) from error
 
 
 def _problems(error: ValidationError) -> Iterable[str]:
     for problem in error.errors(include_url=False):
         where = ".".join(("gpu", *map(str, problem["loc"])))
-        if problem["type"] == "extra_forbidden":
-            yield f"{where}: {_instead(problem['loc'])}"
-        elif problem["type"] == "value_error":
+        if problem["type"] in {"value_error", EXPLAINED}:
             yield f"{where}: {problem['msg'].removeprefix('Value error, ')}"
         else:
-            got = f" (got {problem['input']!r})" if problem["loc"] else ""
+            got = f" (got {_shortened(problem['input'])})" if problem["loc"] else ""
             yield f"{where}: {problem['msg']}{got}"
 
 
-def _instead(where: tuple[int | str, ...]) -> str:
-    """Name the nearest field of the same group, else the group that has a field of this name, else all."""
-    name = str(where[-1])
-    if name == "count":
-        return _COUNT
-    group: Any = GpuRequest
-    for key in where[:-1]:
-        group = _GROUPS.get(str(key), group)
-    for outer, other in _GROUPS.items():
-        if name in other.model_fields and other is not group:
-            return f"unknown field; it belongs to the group {outer!r}: {outer}={{{name!r}: ...}}"
-    if name in GpuRequest.model_fields:
-        return f"unknown field; it belongs one level up, beside {where[0]!r}"
-    return f"unknown field; {nearest(name, group.model_fields)}"
+def _shortened(value: object) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python writes neither very long numbers nor very deep lists
+        return f"a {type(value).__name__} that is too large to show"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

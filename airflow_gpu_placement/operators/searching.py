@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_gpu_placement.engine.pod_evidence import when
+from airflow_gpu_placement.engine.disruptions import when
 from airflow_gpu_placement.exceptions import ClusterError
 from airflow_gpu_placement.model.attempt import AttemptPhase, AttemptRecord
 from airflow_gpu_placement.model.outcome import EndGrade

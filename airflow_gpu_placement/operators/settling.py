@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -38,6 +38,9 @@ OUT_OF_TIME = "ExecutionTimeout"
 
 _MOST_WATCH_BREAKS = 3
 _FIRST_PAUSE_SECONDS = 15.0
+_LASTED = timedelta(hours=1)
+"""A watch that has lasted longer was a good one; in a training of weeks some may break."""
+
 
 _ERRORS: dict[OutcomeKind, type[RemoteJobError]] = {
     OutcomeKind.INFRASTRUCTURE: RemoteJobLost,
@@ -174,14 +177,15 @@ def watch_again(known: AttemptRecord, memory: TaskMemory, why: str) -> WatchAgai
 
     :param why: what went wrong.
     """
-    breaks = known.watch_breaks + 1
+    now, before = datetime.now(UTC), known.watch_broke_at
+    breaks = 1 if before is not None and now - before > _LASTED else known.watch_breaks + 1
     if breaks > _MOST_WATCH_BREAKS:
         message = f"the watch of the remote job broke {breaks} times, last: {why}"
         outcome = Outcome(
             kind=OutcomeKind.INFRASTRUCTURE, cause="WatchBroke", message=message, grade=EndGrade.UNKNOWN
         )
         return WatchAgain(known, 0.0, outcome)
-    known = msgspec.structs.replace(known, watch_breaks=breaks)
+    known = msgspec.structs.replace(known, watch_breaks=breaks, watch_broke_at=now)
     memory.write(remember(memory.read(), known))
     pause = _FIRST_PAUSE_SECONDS * 2.0 ** (breaks - 1)
     log.warning(

@@ -19,6 +19,7 @@ from airflow_gpu_placement.engine.capacity_load import Load, largest
 from airflow_gpu_placement.engine.capacity_report import report
 from airflow_gpu_placement.engine.dra import dra_view
 from airflow_gpu_placement.engine.gpu_devices import with_resource_of
+from airflow_gpu_placement.engine.staying import horizon
 from airflow_gpu_placement.model.signals import GapKind, PoolSignals, SignalGap
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ async def _nodes(seen: _Seen, state: ClusterState, load: Load) -> tuple[NodeCapa
 def report_of_pool(pool: GpuPool, state: ClusterState) -> CapacityReport:
     """Tell everything about a pool's GPUs, for people; it takes its time, so not while jobs are watched."""
     pool = with_resource_of(pool, members_of(state.nodes, pool))
-    return report(state.nodes, state.pods, pool, _dra(pool, state))
+    return report(state.nodes, state.pods, pool, _dra(pool, state), horizon(state.observed_at))
 
 
 def _dra(pool: GpuPool, state: ClusterState) -> DraView | None:

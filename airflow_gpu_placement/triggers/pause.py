@@ -18,13 +18,14 @@ class PauseTrigger(BaseTrigger):
     """Yield one event at a moment.
 
     It has no ``on_kill``: while a task waits for a pool, nothing of this try exists on any cluster, and the
-    end of earlier remote jobs was asked for before the wait began.
+    end of earlier remote jobs was asked for before the wait began. Arguments of a later version of the
+    package are left out.
 
     :param until: the moment as ISO 8601 text with a time zone, so that a restarted triggerer does not wait
         anew.
     """
 
-    def __init__(self, until: str) -> None:
+    def __init__(self, until: str, **_later: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.until = until
 

@@ -29,6 +29,7 @@ class ProofTrigger(BaseTrigger):
     """Yield exactly one event: the end of a remote job is confirmed, or nobody waits for that any longer.
 
     It has no ``on_kill``: the deletion of the job was asked for already, and is asked for all the time.
+    Arguments of a later version of the package are left out.
 
     :param kubernetes_conn_id: Airflow connection of the cluster.
     :param cluster_uid: the cluster that the connection must lead to.
@@ -50,6 +51,7 @@ class ProofTrigger(BaseTrigger):
         boot_ids: Mapping[str, str],
         labels: Mapping[str, str],
         until: str,
+        **_later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.kubernetes_conn_id = kubernetes_conn_id

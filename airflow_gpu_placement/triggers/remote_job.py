@@ -67,6 +67,8 @@ class RemoteJobTrigger(BaseTrigger):
 
     All jobs of a cluster that one triggerer watches share one set of streams. The arguments hold no secret,
     since Airflow stores them as plain text. When a person ends the task meanwhile, the job is withdrawn.
+    Arguments that are not known are of a later version of the package, which workers may have before the
+    triggerer does; what they ask for is not done then, and the job is watched all the same.
 
     :param kubernetes_conn_id: Airflow connection of the cluster.
     :param cluster_uid: the cluster that the connection must lead to.
@@ -97,6 +99,7 @@ class RemoteJobTrigger(BaseTrigger):
         unschedulable_timeout_seconds: float | None = LossPolicy().unschedulable_timeout_seconds,
         deadline: str | None = None,
         pause_seconds: float = 0.0,
+        **_later: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # untyped in Airflow
         self.kubernetes_conn_id = kubernetes_conn_id

@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
 _LONGEST_STEP_SECONDS = 2.0
 _UNREACHABLE_AFTER_SECONDS = 1.0
+_READ_AGAIN_SECONDS = 30.0
+"""Silence of the cluster after which its connection is read again, and the pause until the next time."""
+
 _WOKEN_A_TICK = 100
 _ASKED_AT_ONCE = 8
 
@@ -63,6 +66,8 @@ class ClusterWatch:
         self._asking: dict[JobRef, asyncio.Task[None]] = {}
         self._pulse = PulseCheck(self._store, self, lambda: self._streams[None][-1].is_open)
         self._checking: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._renewed_at = self._clock.now()
         self._start(None, of_cluster(self._store, self))
         self._ticker = self._spawn(self._tick(), "tick")
 
@@ -153,8 +158,8 @@ class ClusterWatch:
     async def close(self) -> None:
         """End every stream and close the client."""
         streams = [task for tasks in self._tasks.values() for task in tasks]
-        checking = [] if self._checking is None else [self._checking]
-        tasks = [self._ticker, *streams, *self._asking.values(), *checking]
+        single = [task for task in (self._checking, self._renewing) if task is not None]
+        tasks = [self._ticker, *streams, *self._asking.values(), *single]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
@@ -190,6 +195,18 @@ class ClusterWatch:
         silent = self._pulse.due()
         if silent is not None and (self._checking is None or self._checking.done()):
             self._checking = self._spawn(self._pulse.ask(silent), f"lease of node {silent}")
+        rested = self._clock.now() - self._renewed_at >= _READ_AGAIN_SECONDS
+        if rested and self.unreachable_seconds() >= _READ_AGAIN_SECONDS:
+            self._renewed_at = self._clock.now()
+            if self._renewing is None or self._renewing.done():
+                self._renewing = self._spawn(self._renew(), "connection")
+
+    async def _renew(self) -> None:
+        """Look whether the connection leads elsewhere by now."""
+        try:
+            await self._shared.renew(self._open_cluster)
+        except ClusterError as error:
+            logger.info("connection %s, read again: %s", self.key.kubernetes_conn_id, error)
 
     async def _ask(self, ref: JobRef) -> None:
         path = f"/apis/batch/v1/namespaces/{quote(ref.namespace)}/jobs/{quote(ref.name)}"

@@ -60,7 +60,7 @@ class SharedClient:
                 if self._refusal is not None and time.monotonic() < self._again_at:
                     raise type(self._refusal)(str(self._refusal), status=self._refusal.status)
                 try:
-                    self._client = await self._open()
+                    self._client = await self._open(self._open_cluster)
                 except ClusterError as error:
                     self._refusal = error
                     self._again_at = time.monotonic() + self._pause_seconds
@@ -80,6 +80,24 @@ class SharedClient:
         if given_up:
             await refused.close()
 
+    async def renew(self, open_cluster: OpenCluster) -> None:
+        """Read the connection again while nobody answers: the cluster may have moved, or its keys changed.
+
+        Its present client is kept unless the new one is answered.
+
+        :param open_cluster: the way to open one whose time counts as silence: the present client waits too.
+        :raises ClusterError: it is not.
+        """
+        old = self._client
+        if old is None:
+            return  # whoever needs one reads it anew
+        unused = await self._open(open_cluster)
+        async with self._opening:
+            if self._client is old:
+                self._client, unused = unused, old
+                self._opened_at = time.monotonic()
+        await unused.close()
+
     async def close(self) -> None:
         """Close the client, and with it everything that is being read."""
         async with self._opening:
@@ -87,10 +105,10 @@ class SharedClient:
                 await self._client.close()
                 self._client = None
 
-    async def _open(self) -> ClusterClient:
+    async def _open(self, open_cluster: OpenCluster) -> ClusterClient:
         conn_id = self._key.kubernetes_conn_id
         try:
-            client = await self._open_cluster(conn_id, self._key.context)
+            client = await open_cluster(conn_id, self._key.context)
         except ClusterError:
             raise
         except Exception as error:

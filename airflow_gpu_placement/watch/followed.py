@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Job, Pod
 
 
+_NOBODY: frozenset[str] = frozenset()  # each empty one is an object of its own
+
+
 class JobRef(msgspec.Struct, frozen=True):
     """One remote job: a later one of the same name is another."""
 
@@ -70,6 +73,7 @@ class Followed:
         "deleted",
         "failing_since",
         "gone",
+        "left",
         "nodes",
         "ref",
         "subscriptions",
@@ -85,6 +89,7 @@ class Followed:
         self.boot_ids: dict[str, str] = {}  # node name -> boot id when the job was first seen there
         self.vanished: dict[str, Pod] = {}
         self.failing_since: float | None = None
+        self.left: frozenset[str] = _NOBODY  # uids of pods that its suspension took away
 
     def wake(self) -> None:
         """Wake everybody who follows the job."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_gpu_placement.watch.followed import Followed, JobRef, Subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, KeysView
 
 
 class Followers:
@@ -30,9 +30,9 @@ class Followers:
         """Return every job that somebody follows."""
         return self._jobs.values()
 
-    def nodes(self) -> Iterator[str]:
+    def nodes(self) -> KeysView[str]:
         """Return the names of the nodes that jobs were bound to."""
-        return iter(self._on_node)
+        return self._on_node.keys()
 
     def add(self, ref: JobRef) -> tuple[Followed, Subscription]:
         """Add a follower of a job."""

@@ -64,6 +64,15 @@ class ClusterNodes:
             self._missing_since.pop(name, None)
             self._note_readiness(node)
 
+    def forget_missing(self, needed: Collection[str]) -> None:
+        """Forget nodes that are gone, but for those on which somebody's job was.
+
+        Autoscalers name every machine anew, and a watch lasts for months.
+        """
+        gone = self._missing_since.keys() - needed
+        for name in gone:
+            del self._missing_since[name]
+
     def unreadable(self, name: str) -> None:
         """Know that a node exists, although what it is now cannot be read."""
         self._unreadable.add(name)

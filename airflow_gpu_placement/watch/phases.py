@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.outcome import Observation, Outcome
 
 _TROUBLE = frozenset({OutcomeKind.SUSPECTED, OutcomeKind.UNKNOWN})
+_MOST_TROUBLES = 20
 _NONE: frozenset[str] = frozenset()  # each empty one is an object of its own
 
 
@@ -43,8 +44,11 @@ class PhaseReporter:
             self._report(f"{outcome.cause}: {outcome.message}" if outcome.cause else outcome.message)
 
     def tell_troubles(self, troubles: frozenset[str]) -> None:
-        """Report what keeps the watch from seeing everything, such as a right that is missing."""
-        new = troubles - self._troubles
+        """Report what keeps the watch from seeing everything, such as a right that is missing.
+
+        Some words are new each time, with the number of a request in them: so many are told, and no more.
+        """
+        new = troubles - self._troubles if len(self._troubles) < _MOST_TROUBLES else _NONE
         for trouble in sorted(new):
             self._report(f"the cluster cannot be watched as it should be: {trouble}")
         if new:

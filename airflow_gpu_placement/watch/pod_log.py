@@ -53,6 +53,7 @@ class PodLog:
         "_pace",
         "_prefix",
         "_report",
+        "_said_by_node",
         "_watch",
         "complete",
         "ended",
@@ -89,6 +90,7 @@ class PodLog:
         self._pace = pod_pace()
         self._limit: asyncio.Timeout | None = None  # of the stream that is being followed
         self._cut_bytes = self._cut_moment = 0  # of a line that was too long
+        self._said_by_node = b""
 
     def know(self, *, ended: bool, vanished: bool) -> None:
         """Know what has become of the pod: after its end the log is read once, and no longer followed."""
@@ -126,6 +128,7 @@ class PodLog:
                 else:
                     self.trouble, failures = "", 0
                     if last:
+                        self._tell_cut()
                         self.complete = True
                         return
                     pause_seconds = _SHORTEST_PAUSE_SECONDS if follow else 0.0
@@ -185,18 +188,31 @@ class PodLog:
         line = position.take(stamped)  # from here on it counts as given out
         if line is None:
             return
+        if line.of_node:
+            self._tell_of_node(line.text)
+            return
         if line.continues and b"\r" not in line.text:
             self._cut_bytes += len(line.text)
             self._cut_moment = line.moment
         else:
-            if self._cut_bytes:
-                self._note(self._cut_moment, f"{self._cut_bytes} bytes of a long line are left out")
-                self._cut_bytes = 0
+            self._tell_cut()
             self._give(line)
         self._book.changed()
         delay_seconds = self._watch.log_turns.passed(stamped, self._pace)
         if delay_seconds:
             await asyncio.sleep(delay_seconds)
+
+    def _tell_cut(self) -> None:
+        """Say that a long line was cut, now that its end is known."""
+        if self._cut_bytes:
+            self._note(self._cut_moment, f"{self._cut_bytes} bytes of a long line are left out")
+            self._cut_bytes = 0
+
+    def _tell_of_node(self, text: bytes) -> None:
+        """Tell once why the node gives no log; it says so each time that it is asked."""
+        if text != self._said_by_node:
+            self._said_by_node = text
+            self._note(None, f"the node says: {text.decode('utf-8', 'replace')[:_TAIL_CHARACTERS]}")
 
     def _give(self, line: Line) -> None:
         """Give out a line as a terminal would show it: after a carriage return it is written over."""

@@ -36,11 +36,13 @@ class Line(NamedTuple):
 
     :param moment: under which, in microseconds since 1970: the same for every watcher.
     :param continues: whether it is the next piece of the line before it.
+    :param of_node: whether it is no line of the log, but what the node says instead of one.
     """
 
     text: bytes
     moment: int
     continues: bool = False
+    of_node: bool = False
 
 
 class LogPosition:
@@ -56,6 +58,7 @@ class LogPosition:
     """
 
     __slots__ = (
+        "_begun",
         "_dropping",
         "_earliest",
         "_given",
@@ -81,6 +84,7 @@ class LogPosition:
         self._earliest = mark.earliest_fraction  # of those lines
         self._to_drop = 0
         self._dropping = False
+        self._begun = False  # whether this stream has given a line with a stamp
 
     def take_newer(self, line: bytes) -> Line | None:
         """Return a stamped line of any stream; ``None`` when it is no newer than what :meth:`take` gave."""
@@ -97,15 +101,20 @@ class LogPosition:
     def query(self) -> dict[str, str]:
         """Return the parameters of the next stream, and be ready to drop what it repeats."""
         self._to_drop = self._given
+        self._begun = False
         return {"timestamps": "true"} | ({"sinceTime": self._second} if self._second else {})
 
     def take(self, line: bytes) -> Line | None:
         """Return a stamped line; ``None`` when it was given out before."""
         stamp, _, text = line.partition(b" ")
         at = _parse(stamp.decode("ascii", "replace"))
+        if at is None and not self._begun:
+            # A node that cannot read a log says why in its place, and calls that an answer.
+            return Line(line, self.moment, of_node=True)
         if at is None:
             # No stamp: the next piece of a line that was too long, which goes the way of its first.
             return None if self._dropping else self._piece(line)
+        self._begun = True
         second, value = at
         if self._to_drop:
             self._dropping = value <= self._newest

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_gpu_placement.engine.pod_evidence import when
+from airflow_gpu_placement.engine.disruptions import when
 from airflow_gpu_placement.engine.ranks import training_state
 
 if TYPE_CHECKING:

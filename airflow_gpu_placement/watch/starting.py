@@ -73,9 +73,12 @@ class Starting:
 
     async def measured(self, observation: Observation) -> Observation:
         """Add what is known of the start to an observation; nothing once every pod has started."""
-        if self._over or gang_started(observation):
+        if gang_started(observation):
             self._over = True
             return observation
+        if self._over:
+            # It was suspended since, and begins anew when somebody lets it.
+            return msgspec.structs.replace(observation, waited_seconds=0.0)
         now = self._watch.now()
         if not unschedulable(observation):
             self._nowhere_since = None

@@ -96,6 +96,7 @@ class ClusterStore:
             # Not seen yet, which is not the same as not there.
             job = Job(metadata=ObjectMeta(name=ref.name, namespace=ref.namespace, uid=ref.uid))
         pods = {**tracked.vanished, **self._pods.get(ref.uid, {})}
+        pods = {uid: pod for uid, pod in pods.items() if uid not in tracked.left}
         stale_nodes, stale_share = self.leases.stale_together(tracked.nodes)
         failing = tracked.failing_since
         return Observation(
@@ -104,7 +105,7 @@ class ClusterStore:
             now=self._today(),
             pods=tuple(pods.values()),
             pods_listed=ref.namespace in self._pods_listed,
-            vanished=frozenset(tracked.vanished),
+            vanished=frozenset(tracked.vanished) - tracked.left,
             nodes={name: self._nodes.view(name, tracked.boot_ids) for name in tracked.nodes},
             unreachable_seconds=unreachable_seconds,
             stale_share=stale_share,
@@ -128,6 +129,7 @@ class ClusterStore:
                 self._followers.set_doubtful(
                     tracked, self._job(tracked.ref) is None and tracked.ref.name not in kept
                 )
+                self._look_at_suspension(tracked)
                 tracked.wake()
 
     def job_changed(self, namespace: str, kind: str, job: Job) -> None:
@@ -141,6 +143,7 @@ class ClusterStore:
             self._followers.set_doubtful(tracked, False)
             tracked.gone = kind == "DELETED"
             tracked.deleted = job if tracked.gone else None
+            self._look_at_suspension(tracked)
             tracked.wake()
 
     def pods_listed(self, namespace: str, pods: Iterable[Pod], unreadable: Iterable[ObjectMeta] = ()) -> None:
@@ -187,11 +190,14 @@ class ClusterStore:
         :param unreadable: those that exist and could not be read; what was known of them stays.
         """
         self._nodes.listed(nodes, [one.name for one in unreadable])
+        self._nodes.forget_missing(self._followers.nodes())
         self._followers.wake_all()
 
     def node_changed(self, kind: str, node: Node) -> None:
         """Take one event of a node."""
         self._nodes.changed(kind, node)
+        if kind == "DELETED":
+            self._nodes.forget_missing(self._followers.nodes())
         self._followers.wake_on(node.metadata.name)
 
     def node_unreadable(self, node: ObjectMeta) -> None:
@@ -232,8 +238,24 @@ class ClusterStore:
         job = self._jobs.get((ref.namespace, ref.name))
         return job if job is not None and job.metadata.uid == ref.uid else None
 
+    def _look_at_suspension(self, tracked: Followed) -> None:
+        """Leave out pods that go because their job is suspended: they say nothing of those that follow.
+
+        Only pods that go, for the stream of pods may be ahead of that of Jobs.
+        """
+        job = self._job(tracked.ref)
+        if job is None or not job.spec.suspend:
+            return
+        alive = self._pods.get(tracked.ref.uid, {}).values()
+        leaving = {pod.metadata.uid for pod in alive if pod.metadata.deletion_timestamp is not None}
+        if not leaving <= tracked.left or not tracked.vanished.keys() <= tracked.left:
+            tracked.left |= leaving | tracked.vanished.keys()
+            tracked.failing_since = None
+
     def _look_at_pods(self, tracked: Followed) -> None:
+        self._look_at_suspension(tracked)
         pods = (*tracked.vanished.values(), *self._pods.get(tracked.ref.uid, {}).values())
         self._followers.place(tracked, {pod.spec.node_name for pod in pods} - {""})
-        if tracked.failing_since is None and any(map(failed, pods)):
+        now = [pod for pod in pods if pod.metadata.uid not in tracked.left]
+        if tracked.failing_since is None and any(map(failed, now)):
             tracked.failing_since = self._now()

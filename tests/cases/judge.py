@@ -101,6 +101,8 @@ def same(expected: Any, got: Any) -> bool:
 
 
 def _one_of(expected: Any, words: Sequence[Any]) -> bool:
+    if any(expected is word for word in words if word is None or isinstance(word, bool)):
+        return True
     if expected in (None, False) or expected == []:
         return not words
     if isinstance(expected, list):
@@ -116,6 +118,13 @@ def _members(expected: Any, got: Any) -> bool:
 
 def _excluded(expected: Any, got: Mapping[str, AnyOf]) -> bool:
     return same(expected, got) if isinstance(expected, Mapping) else _members(expected, got)
+
+
+def _counted(expected: Any, got: Mapping[str, int]) -> bool:
+    """Compare numbers by name, where a name that is not there counts as none; or only the names."""
+    if isinstance(expected, Mapping):
+        return all(same(value, got.get(name, 0)) for name, value in expected.items())
+    return _members(expected, got)
 
 
 def _words(expected: Any) -> list[str]:
@@ -148,6 +157,7 @@ _RULES: dict[str, Callable[[Any, Any], bool]] = {
     "eligible_nodes": _members,
     "refused_as_ambiguous": _members,
     "excluded": _excluded,
+    "excluded_by_taint": _counted,
     "errors": lambda expected, got: len(expected) == len(got) and _mentions(expected, " ".join(got)),
     "reason": _mentions,
     "reason_mentions": _mentions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.cases.adapters import capacity, losses, prices, queues
+from tests.cases.adapters import capacity, catalogues, losses, prices, queues
 from tests.cases.adapters.reading import UnreadableError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ COMMENTARY = {
 
 INPUT_KEYS = frozenset(
     {
-        "admission", "airflow_cancelled", "arrivals", "cap", "clusterQueue", "clusterQueues", "cohort",
-        "completion_check", "dataset_gb", "dataset_region", "declared", "egress_per_gb", "existing",
+        "admission", "airflow_cancelled", "arrivals", "cap", "catalogue", "clusterQueue", "clusterQueues",
+        "cohort", "completion_check", "dataset_gb", "dataset_region", "declared", "egress_per_gb", "existing",
         "flavor_labels", "free_on_nodes", "grace_s", "hint_rules", "image_platforms", "job", "job_priority",
         "job_tolerations", "log_tail", "min_gpu_memory_gb", "must_start_within_s", "node", "node_grace_s",
         "node_ready", "nodes", "now", "observations", "offers", "our_running_workload", "pod", "pods",
@@ -37,6 +37,7 @@ every chosen pool, since only pools that fit now are chosen; ``free_on_nodes`` a
 
 _ABOUT_A_JOB = ("class", "final", "cause", "root")
 _JOB_KEYS = ("pod", "job", "workload", "observations")
+_QUEUE_KEYS = ("clusterQueue", "clusterQueues")
 
 
 def answer(key: str, facts: Mapping[str, Any], expect: Mapping[str, Any]) -> Any:
@@ -48,7 +49,7 @@ def answer(key: str, facts: Mapping[str, Any], expect: Mapping[str, Any]) -> Any
         if key.startswith(prefix):
             found: Any = of_pool(facts, key)
             return found
-    families = [one for one in (losses, queues, prices, capacity) if key in one.ANSWERS]
+    families = [one for one in (losses, queues, prices, catalogues, capacity) if key in one.ANSWERS]
     if not families:
         raise UnreadableError(f"nothing answers the key expect.{key}")
     if len(families) > 1:
@@ -60,9 +61,12 @@ def answer(key: str, facts: Mapping[str, Any], expect: Mapping[str, Any]) -> Any
 
 def _family(facts: Mapping[str, Any], expect: Mapping[str, Any]) -> Any:
     """Tell what a case is about, where a key could be about several things."""
+    for key, family in (("catalogue", catalogues), ("rows", prices)):
+        if key in facts:
+            return family
     if any(key in expect for key in _ABOUT_A_JOB) or any(key in facts for key in _JOB_KEYS):
         return losses
-    return queues if "clusterQueue" in facts else capacity
+    return queues if any(key in facts for key in _QUEUE_KEYS) else capacity
 
 
 def check_keys(facts: Mapping[str, Any]) -> None:

@@ -143,6 +143,23 @@ def test_an_overlay_replaces_a_key_or_a_field_of_a_pool() -> None:
     assert base["pools"] == {"E": {"free": 8}}
 
 
+def test_an_overlay_reaches_into_queues_objects_and_pools() -> None:
+    """By the name of a queue, by steps into a raw object, and by pools that are all known."""
+    base = {
+        "clusterQueues": [{"name": "a", "active": True}, {"name": "b", "active": True}],
+        "clusterQueue": {"spec": {"stopPolicy": "None", "cohort": "c"}},
+        "pools": {"E": {"free": 8, "region": "east"}, "W": {"free": 8}},
+    }
+    found = laid_over(
+        base,
+        {"b.active": False, "clusterQueue.spec.stopPolicy": "Hold", "pools": {"E": {"free": 0}}},
+    )
+    assert found["clusterQueues"] == [{"name": "a", "active": True}, {"name": "b", "active": False}]
+    assert found["clusterQueue"] == {"spec": {"stopPolicy": "Hold", "cohort": "c"}}
+    assert found["pools"] == {"E": {"free": 0, "region": "east"}, "W": {"free": 8}}
+    assert laid_over(base, {"pools": {"N": {"free": 1}}})["pools"] == {"N": {"free": 1}}
+
+
 def test_a_list_of_lists_is_one_input_for_each() -> None:
     """Tolerations are a list themselves."""
     found = variants_of({"job_tolerations": [[{"key": "a"}], []]})

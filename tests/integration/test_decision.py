@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -210,6 +211,47 @@ async def test_denied_egress_is_hard(world: World) -> None:
     decision = await world.decide()
 
     assert (decision.chosen, codes(decision, "east")) == ("west", ["EgressDenied"])
+
+
+async def test_regions_that_only_the_nodes_tell_decide(world: World) -> None:
+    """The catalogue names none: labels tell where data is near, what moving it costs, what is denied."""
+    labels = {"metadata": {"labels": {"topology.kubernetes.io/region": "us-west"}}}
+    world.lab.cluster("west").api.patch("/api/v1/nodes/w1", labels)
+    for pool in world.document["pools"]:
+        del pool["region"]
+    east = world.lab.cluster("east").api.get("/api/v1/nodes/e1")
+    there = east["metadata"]["labels"]["topology.kubernetes.io/region"]
+    world.document["datasets"][0] |= {"locations": ["us-west"], "egress": "deny"}
+    denied = await world.decide()
+    world.document["datasets"][0] |= {"size_gib": 5000, "egress": "allow"}
+    world.document["egress"] = [{"from": "us-west", "to": there, "usd_per_gib": 0.02}]
+    moved = await world.decide()
+    world.document["datasets"][0]["size_gib"] = 50
+    near = await world.decide()
+
+    assert (denied.chosen, codes(denied, "east")) == ("west", ["EgressDenied"])
+    assert denied.verdicts[1].reasons[0].observed == f"{there} (node labels)"
+    assert (moved.chosen, near.chosen) == ("west", "east")
+    cost = near.verdicts[0].cost
+    assert cost is not None
+    assert {term.name: round(term.usd, 2) for term in cost.terms}["egress"] == 1.0
+
+
+async def test_maintenance_keeps_off_the_job_that_would_still_run(world: World) -> None:
+    """The job takes ten hours: what begins in twelve does not matter, what begins in eight does."""
+    api = world.lab.cluster("east").api
+    label = "cloud.google.com/scheduled-maintenance-time"
+    found = []
+    try:
+        for hours in (12, 8):
+            at = str(int((utc_now() + timedelta(hours=hours)).timestamp()))
+            api.patch("/api/v1/nodes/e1", {"metadata": {"labels": {label: at}}})
+            found.append(await world.decide())
+    finally:
+        api.patch("/api/v1/nodes/e1", {"metadata": {"labels": {label: None}}})
+
+    assert [one.chosen for one in found] == ["east", "west"]
+    assert codes(found[1], "east") == ["NodesNotSchedulable"]
 
 
 async def test_a_stopped_cluster_is_unknown_and_never_free(world: World) -> None:

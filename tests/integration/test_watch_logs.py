@@ -135,6 +135,43 @@ async def test_a_log_that_cannot_be_read_fails_nothing(status: int, text: str) -
     assert text in log[0]
 
 
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(
+            b"unable to retrieve container logs for containerd://0\n",
+            ["(the node says: unable to retrieve container logs for containerd://0)"],
+            id="no log",
+        ),
+        pytest.param(
+            b"2026-01-01T00:00:00.1Z short\n2026-01-01T00:00:00.2Z " + b"x" * 50_000 + b"\n",
+            ["short", "x" * (16_384 - 23), f"({50_000 - 16_384 + 23} bytes of a long line are left out)"],
+            id="a long line at the end",
+        ),
+    ],
+)
+async def test_what_is_missing_at_the_end_of_a_log_is_said_once(body: bytes, want: list[str]) -> None:
+    """A node answers 200 when it has lost a log, and says so in a line without a stamp."""
+    api = ScriptedApi()
+    api.items["jobs"] = [job(0, active=1)]
+    api.items["pods"] = [pod(0, "Running", RUNNING)]
+    api.items["nodes"] = [NODE]
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(body=body)
+
+    api.script["list log"].extend([answer] * 100)
+    log: list[str] = []
+    async with api.running():
+        following = asyncio.create_task(follow_scripted(api, 0, log, []))
+        await until(lambda: len(api.asked("list log")) > 2, seconds=20, what="the log is asked for again")
+        await until(lambda: api.is_watched("jobs") and api.is_watched("pods"), seconds=20, what="watches")
+        succeed(api, 0)
+        outcome = await asyncio.wait_for(following, 30)
+    assert outcome.kind is OutcomeKind.SUCCEEDED
+    assert log == want
+
+
 class Shelf:
     """Bookmarks that the next watcher finds, as they were stored last."""
 

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from airflow_gpu_placement.exceptions import ConnectionMissing, Unreachable
+from airflow_gpu_placement.watch import cluster as cluster_module
 from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
 from airflow_gpu_placement.watch.followed import JobRef
 from tests.integration.cluster_support import until
@@ -255,6 +256,34 @@ async def test_a_connection_that_is_missing_for_a_moment_is_waited_for() -> None
         )
         await until(lambda: api.is_watched("pods"), seconds=PATIENCE_SECONDS, what="the watch is open")
         await until(lambda: not watch.troubles(), seconds=PATIENCE_SECONDS, what="the trouble is over")
+
+
+async def test_a_cluster_that_has_moved_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nobody answers, its connection is read again; one that leads nowhere either changes nothing."""
+    monkeypatch.setattr(cluster_module, "_READ_AGAIN_SECONDS", 3.0)
+    old, new = ScriptedApi(), ScriptedApi()
+    current, opened = [old], []
+
+    async def open_cluster(conn_id: str, context: str | None) -> ClusterClient:
+        opened.append(current[0])
+        return await current[0].open_cluster(conn_id, context)
+
+    async with new.running(), contextlib.AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(contextlib.AsyncExitStack())
+        await serving.enter_async_context(old.running())
+        watch = await stack.enter_async_context(shared_watch(ClusterKey("scripted"), open_cluster))
+        stack.enter_context(watch.track(REF))
+        await until(lambda: old.is_watched("pods"), seconds=PATIENCE_SECONDS, what="the watch is open")
+        await serving.aclose()
+        await until(lambda: len(opened) > 1, seconds=PATIENCE_SECONDS, what="the connection is read again")
+        assert watch.unreachable_seconds() > 2.5
+        current[0] = new
+        await until(lambda: new.is_watched("pods"), seconds=PATIENCE_SECONDS, what="it is watched again")
+        new.send("pods", "ADDED", **pod("p", "Succeeded"))
+        await until(
+            lambda: phases(watch) == {"p": "Succeeded"}, seconds=PATIENCE_SECONDS, what="the pod is seen"
+        )
+        assert watch.unreachable_seconds() == 0.0
 
 
 async def test_a_right_that_is_missing_blinds_one_stream_alone() -> None:

@@ -75,6 +75,18 @@ def test_name_that_is_no_folder_name_is_refused(
     assert f"error: name of the lab: {name!r} is no name" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_a_number_of_nodes_that_are_none_is_refused(
+    capsys: pytest.CaptureFixture[str], home: str, count: str
+) -> None:
+    """Nothing is built or started for no node."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["kwok", "add", "onprem", count, "gke-l4", "--home", home])
+
+    assert caught.value.code == 2
+    assert f"{count} nodes are none; give 1 or more" in capsys.readouterr().err
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """The help lists the commands and shows examples."""
     with pytest.raises(SystemExit) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
@@ -47,8 +48,37 @@ def acceptable(situation: Situation, pool: GpuPool) -> list[NodeCapacity]:
     return [
         node
         for node in situation.snapshot.pools[pool.name].nodes
-        if node.name not in lost and node.unusable_because is None and is_right(situation, pool, node)
+        if node.name not in lost
+        and node.unusable_because is None
+        and is_right(situation, pool, node)
+        and stays(situation, pool, node)
     ]
+
+
+def stays(situation: Situation, pool: GpuPool, node: NodeCapacity) -> bool:
+    """Whether a node is not stopped before the job would have ended on it, or before a day is over."""
+    time, learnt = situation.request.time, situation.setting.knowledge.runtime_hours
+    gpu = effective_gpu(pool, node.gpu)
+    given = [
+        hours for name, hours in time.runtime_hours_by_model.items() if satisfies(gpu, wanted_model(name))
+    ]
+    if time.runtime_hours is not None:
+        given.append(time.runtime_hours)
+    given += [estimate.value for estimate in learnt.values()]
+    hours = given[0] + 1 if given else 24
+    if situation.request.checkpoint.uri is not None:
+        hours = min(hours, 24)
+    return node.leaves_at is None or situation.now + timedelta(hours=hours) <= node.leaves_at
+
+
+def region_of(situation: Situation, pool: GpuPool) -> str | None:
+    """Return where a pool is: as the catalogue says, else where all of its nodes are that may be used."""
+    if pool.place.region is not None:
+        return pool.place.region
+    signals = situation.snapshot.pools.get(pool.name)
+    nodes = () if signals is None else signals.nodes
+    told = {node.region for node in nodes if not (node.closed and node.region is None)}
+    return min(told, key=str) if len(told) == 1 else None
 
 
 def is_right(situation: Situation, pool: GpuPool, node: NodeCapacity) -> bool:

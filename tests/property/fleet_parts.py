@@ -91,7 +91,13 @@ def _node(pick: Picker) -> NodeCapacity:
     )
     labels = {PRODUCT_LABEL: node.gpu, "kubernetes.io/arch": node.architecture}
     told = {key: str(value) for key, value in labels.items() if value is not None}
-    return msgspec.structs.replace(node, labels=pick.mostly(told, {}, one_in=30))
+    return msgspec.structs.replace(
+        node,
+        labels=pick.mostly(told, {}, one_in=30),
+        closed=whole and closed is not None,
+        region=pick.mostly("east", "west", None, one_in=12),
+        leaves_at=pick.mostly(None, *(NOW + timedelta(hours=hours) for hours in (-1, 4, 8, 100)), one_in=12),
+    )
 
 
 def _pool(pick: Picker) -> GpuPool:

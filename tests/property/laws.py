@@ -23,6 +23,8 @@ from tests.property.acceptable import (
     is_right,
     lost_in_cluster_of,
     places,
+    region_of,
+    stays,
 )
 from tests.property.fleet_parts import PRODUCT_LABEL
 from tests.property.fleets import Situation, decide
@@ -83,12 +85,13 @@ def _is_bought_as_allowed(situation: Situation, pool: GpuPool, verdict: PoolVerd
         if allowed and CapacityType.SPOT not in allowed:
             assert verdict.barred_labels
     rate = None if verdict.cost is None else verdict.cost.estimates["interruptions_per_gpu_hour"]
-    if rate is not None and rate.source == "default":
+    fits_now = (verdict.gang_fits or 0) >= situation.request.nodes  # a node to come may be like any
+    if rate is not None and rate.source == "default" and fits_now:
         assert (rate.value > 1e-3) is (CapacityType.SPOT in (left or {pool.capacity_type}))
 
 
 def _meets_rules(situation: Situation, pool: GpuPool) -> None:
-    request, setting, region = situation.request, situation.setting, pool.place.region
+    request, setting, region = situation.request, situation.setting, region_of(situation, pool)
     where, network = request.where, request.network
     assert not where.regions or region in where.regions
     assert not where.denied_regions or region not in (*where.denied_regions, None)
@@ -199,7 +202,8 @@ def labels_keep_wrong_nodes_out_and_no_right_one(situation: Situation) -> None:
             continue
         lost = lost_in_cluster_of(situation, pool)
         for node in signals.nodes:
-            other = node.labels.get(PRODUCT_LABEL) not in products and node.name not in lost
+            by_name = node.name in lost or not stays(situation, pool, node) or node.region is None
+            other = node.labels.get(PRODUCT_LABEL) not in products and not by_name
             assert not (other and _admitted(node.labels, one))
         if situation.request.models:
             assert not _admitted({PRODUCT_LABEL: "Joined-Later", "kubernetes.io/arch": "amd64"}, one)

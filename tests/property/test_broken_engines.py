@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_gpu_placement.engine import counterfactual as why
-from airflow_gpu_placement.engine import growth, nodes_view
+from airflow_gpu_placement.engine import growth, located, nodes_view
 from airflow_gpu_placement.engine import place as engine
 from airflow_gpu_placement.engine import view as view_module
 from airflow_gpu_placement.engine.costs import basis as basis_module
@@ -68,6 +68,18 @@ def without(monkeypatch: pytest.MonkeyPatch, *checks: Callable[[PoolView], Reaso
 def test_a_missing_filter_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that forgets regions chooses a pool where the job may not run."""
     without(monkeypatch, region.check)
+    assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
+
+
+def test_maintenance_that_is_not_heeded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that uses nodes which are stopped before the job would end."""
+    monkeypatch.setattr(engine, "until_the_end", lambda _, __, signals: signals)
+    assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
+
+
+def test_a_region_of_one_node_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that takes the first node's region for that of the pool."""
+    monkeypatch.setattr(located, "region_agreed_on", lambda nodes: nodes[0].region if nodes else None)
     assert breaks(laws.a_fitting_pool_can_really_take_the_job, situations(least_pools=1))
 
 

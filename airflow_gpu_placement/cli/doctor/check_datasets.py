@@ -1,12 +1,12 @@
-"""Data that is far from every pool, as far as the catalogue says."""
+"""Data that is far from every pool, as far as the catalogue and the labels of nodes say."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from airflow_gpu_placement.catalog.checks import FarLocation, far_locations
-from airflow_gpu_placement.catalog.node_facts import node_facts
 from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity, entry_lines
+from airflow_gpu_placement.engine.located import region_agreed_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,28 +14,38 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.catalog import Catalog
     from airflow_gpu_placement.cli.doctor.read import ClusterReading
     from airflow_gpu_placement.model.pool import GpuPool
+    from airflow_gpu_placement.model.signals import NodeCapacity
 
 FillIn = tuple[tuple[str, str], ...]
 
 
 def check_datasets(catalog: Catalog, readings: Iterable[ClusterReading]) -> list[Finding]:
-    """Return one finding for each location of data in a region that no pool is said to be in."""
-    told = {pool.name: region for reading in readings for pool, region in _told(reading)}
+    """Return one finding for each location of data in a region that no pool is in, as far as is told.
+
+    A pool whose catalogue entry says no region is where its nodes agree that it is, as for a decision.
+    """
+    seen = [(pool, nodes) for reading in readings for pool, nodes in _seen(reading)]
+    there = {region_agreed_on(nodes) for pool, nodes in seen if pool.place.region is None}
+    told = {pool.name: region for pool, nodes in seen if (region := _only_region(nodes)) is not None}
     far = far_locations(catalog.pools, catalog.datasets)
     return [
         _finding(one, warning, catalog.pools, told)
         for one, warning in zip(far, catalog.warnings, strict=True)
+        if one.region not in there
     ]
 
 
-def _told(reading: ClusterReading) -> Iterable[tuple[GpuPool, str]]:
-    """Tell the region that the labels of a pool's nodes agree on."""
+def _seen(reading: ClusterReading) -> Iterable[tuple[GpuPool, Sequence[NodeCapacity]]]:
+    """Show the nodes of each pool; those of another cluster say nothing of it."""
     for pool in reading.pools:
-        if reading.seen is None or pool.cluster.uid not in {None, reading.uid}:
-            continue
-        regions = {node_facts(node).region for node in reading.seen.members(pool)} - {None}
-        if len(regions) == 1:
-            yield pool, str(regions.pop())
+        if reading.seen is not None and pool.cluster.uid in {None, reading.uid}:
+            yield pool, reading.seen.of_pool(pool)
+
+
+def _only_region(nodes: Iterable[NodeCapacity]) -> str | None:
+    """Return the region that all nodes name which name any; only a person knows about the others."""
+    regions = {node.region for node in nodes} - {None}
+    return regions.pop() if len(regions) == 1 else None
 
 
 def _finding(far: FarLocation, warning: str, pools: Sequence[GpuPool], told: Mapping[str, str]) -> Finding:

@@ -9,6 +9,8 @@ import msgspec
 from airflow_gpu_placement.catalog.discover import discover, tolerate
 from airflow_gpu_placement.catalog.discovered_yaml import tolerations_as_keys
 from airflow_gpu_placement.catalog.node_facts import lasting_taints, node_facts
+from airflow_gpu_placement.catalog.pool_entry import written
+from airflow_gpu_placement.cli.doctor.check_mixed import capacity_type_in
 from airflow_gpu_placement.cli.doctor.finding import Finding, FindingId, FixKind, Severity, entry_lines
 from airflow_gpu_placement.engine.own_models import by_spelling, recognise
 from airflow_gpu_placement.engine.taints import not_tolerated, words
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.catalog.seen_nodes import SeenNodes
     from airflow_gpu_placement.model.gpu_model import GpuModel
     from airflow_gpu_placement.model.kube import Node
-    from airflow_gpu_placement.model.pool import DeclaredGpu, GpuPool, Price
+    from airflow_gpu_placement.model.pool import GpuPool
     from airflow_gpu_placement.model.signals import NodeCapacity
 
 
@@ -80,7 +82,7 @@ def _price(pool: GpuPool) -> Iterable[Finding]:
             "has no price: it ranks after every pool with one, and fails every price cap and budget; "
             "only you know it"
         )
-        keys = {"price": {**_written(pool.price), "gpu_hour_usd": "<USD>"}}
+        keys = {"price": {**written(pool.price), "gpu_hour_usd": "<USD>"}}
         yield _asking(
             _finding(pool, FindingId.PRICE_MISSING, Severity.WARNING, what, keys),
             USD="what one GPU costs for an hour in USD, such as 2.5; 0 when nobody pays for it",
@@ -118,7 +120,7 @@ def _gpu_unknown(pool: GpuPool, seen: Sequence[NodeCapacity]) -> Iterable[Findin
     nameless = [one.name for one in seen if one.gpu is None]
     if pool.gpu.model is None and nameless:
         what = f"no label of {few(nameless)} names the GPU, nor does the pool; only you know it"
-        keys = {"gpu": {**_written(pool.gpu), "model": "<MODEL>"}}
+        keys = {"gpu": {**written(pool.gpu), "model": "<MODEL>"}}
         yield _asking(
             _finding(pool, FindingId.GPU_UNKNOWN, Severity.ERROR, what, keys),
             MODEL="model of the GPUs of this pool, such as H100 or nvidia-a100-80gb; it is what "
@@ -133,7 +135,7 @@ def _gpu_differs(pool: GpuPool, seen: Sequence[NodeCapacity]) -> Iterable[Findin
         "form_factor": {one.gpu.form_factor for one in seen if one.gpu is not None},
         "per_node": {one.capacity for one in seen if one.capacity},
     }
-    corrected = _written(pool.gpu)
+    corrected = written(pool.gpu)
     wrong = []
     for field, values in observed.items():
         said = getattr(pool.gpu, field)
@@ -151,17 +153,12 @@ def _gpu_differs(pool: GpuPool, seen: Sequence[NodeCapacity]) -> Iterable[Findin
         )
 
 
-def _written(section: DeclaredGpu | Price) -> dict[str, Any]:
-    """Return the keys of a section of the pool that say something: lines replace a section as a whole."""
-    usual = type(section)()
-    told = {key: getattr(section, key) for key in section.__struct_fields__}
-    return {key: value for key, value in told.items() if value != getattr(usual, key)}
-
-
 def _facts_differ(pool: GpuPool, members: Sequence[Node]) -> Iterable[Finding]:
     facts = [node_facts(node) for node in members]
+    bought = {capacity_type_in(pool, node) for node in members}
+    if len(bought) == 1 and bought != {pool.capacity_type}:
+        yield _fact_differs(pool, "capacity_type", str(pool.capacity_type), str(bought.pop()))
     said = {
-        "capacity_type": str(pool.capacity_type),
         "region": pool.place.region,
         "zone": pool.place.zone,
         "cloud": pool.place.cloud,
@@ -170,9 +167,12 @@ def _facts_differ(pool: GpuPool, members: Sequence[Node]) -> Iterable[Finding]:
     for field, value in said.items():
         told = {str(one) for fact in facts if (one := getattr(fact, field)) is not None}
         if value is not None and len(told) == 1 and told != {value}:
-            (real,) = told
-            what = f"{field} is {value}, but the labels of its nodes say {real}"
-            yield _finding(pool, FindingId.SIGNAL_CONTRADICTS_CATALOG, Severity.WARNING, what, {field: real})
+            yield _fact_differs(pool, field, value, *told)
+
+
+def _fact_differs(pool: GpuPool, field: str, said: str, real: str) -> Finding:
+    what = f"{field} is {said}, but the labels of its nodes say {real}"
+    return _finding(pool, FindingId.SIGNAL_CONTRADICTS_CATALOG, Severity.WARNING, what, {field: real})
 
 
 def _taints(pool: GpuPool, members: Sequence[Node]) -> Iterable[Finding]:

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 from airflow_gpu_placement.cli.doctor.check_catalog import check_catalog, no_catalog
 from airflow_gpu_placement.cli.doctor.check_cluster import check_cluster
 from airflow_gpu_placement.cli.doctor.check_datasets import check_datasets
+from airflow_gpu_placement.cli.doctor.check_mixed import check_mixed
 from airflow_gpu_placement.cli.doctor.check_overlap import check_overlap
 from airflow_gpu_placement.cli.doctor.check_pool import check_pool
 from airflow_gpu_placement.cli.doctor.finding import FIX_WORDS, Finding, Severity
 from airflow_gpu_placement.cli.doctor.read import read_clusters
+from airflow_gpu_placement.cli.output import print_data, print_rows, print_text
 from airflow_gpu_placement.cli.process import (
     catalog_path,
     command,
     load_catalog,
-    print_data,
-    print_rows,
-    print_text,
     signal_deadline_seconds,
 )
-from airflow_gpu_placement.exceptions import CatalogError
+from airflow_gpu_placement.exceptions import CatalogError, GpuPlacementError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ def doctor(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> int:
     """Check everything, print the findings, and return 0 without any, else 1."""
+    if args.bundle_name and not args.dags:
+        raise GpuPlacementError("--bundle-name says which DAGs are parsed; give --dags too, or leave it out")
     findings = _catalog_findings(catalog_path(args), args, open_cluster, clock)
     if args.dags:
         from airflow_gpu_placement.cli.doctor.check_dags import check_dags
@@ -77,11 +78,13 @@ async def examine(
         catalog.pools, open_cluster, deadline_seconds=deadline_seconds, clock=clock
     )
     findings = [finding for reading in readings for finding in check_cluster(reading)]
+    names = [pool.name for pool in catalog.pools]
     for reading in readings:
         for pool in reading.pools:
             # The nodes of another cluster say nothing about this pool.
             seen = reading.seen if pool.cluster.uid in {None, reading.uid} else None
             findings += check_pool(pool, seen, catalog.gpu_models)
+            findings += check_mixed(pool, seen, names)
     return [*findings, *check_overlap(readings), *check_datasets(catalog, readings)]
 
 

@@ -37,6 +37,8 @@ class FindingId(StrEnum):
     NO_NODE_MATCHES = "NoNodeMatches"
     GPU_UNKNOWN = "GpuUnknown"
     SIGNAL_CONTRADICTS_CATALOG = "SignalContradictsCatalog"
+    CAPACITY_TYPES_MIXED = "CapacityTypesMixed"
+    REGIONS_MIXED = "RegionsMixed"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     PRICE_MISSING = "PriceMissing"
     POOLS_OVERLAP = "PoolsOverlap"
@@ -54,7 +56,7 @@ class FixKind(StrEnum):
 
 FIX_WORDS = {
     FixKind.COMMAND: "run",
-    FixKind.CATALOG: "write these keys into the entry of that name in the catalogue",
+    FixKind.CATALOG: "write these keys into the entry of that name in the catalogue, or add it",
     FixKind.PYTHON: "write into the task",
     FixKind.ADVICE: "do",
 }

@@ -61,11 +61,11 @@ def _runtime(view: PoolView) -> Estimate:
     known, gpus = view.question.runtimes, view.matching_identities
     found = known.get(gpus)
     if found is None:
-        found = known[gpus] = _runtime_on(gpus, view.question)
+        found = known[gpus] = runtime_on(gpus, view.question)
     return found
 
 
-def _runtime_on(gpus: Sequence[GpuIdentity], question: Question) -> Estimate:
+def runtime_on(gpus: Sequence[GpuIdentity], question: Question) -> Estimate:
     """Take the request's word for this model, then its word for any, then what was learnt.
 
     A pool with several models that would do counts as its slowest: which node it will be is not known.

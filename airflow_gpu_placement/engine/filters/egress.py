@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.filters.undeclared import undeclared
+from airflow_gpu_placement.engine.located import is_nowhere_yet, unknown_because
 from airflow_gpu_placement.model.money import Egress
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
@@ -23,16 +25,18 @@ def check(view: PoolView) -> Reason | None:
         if dataset is not None and (allowed is None or region in allowed):
             continue
         needed = "a dataset of the catalogue" if allowed is None else " or ".join(allowed) or "nowhere"
-        where = region or "an unknown region"
+        if dataset is not None and is_nowhere_yet(view):
+            return undeclared(view, f"{name}: {needed}", "in which region it is", "region")
         if dataset is None:
             message = f"dataset {name!r} is not in the catalogue, so nothing says where it may be; add it"
         else:
             why = "may not leave" if dataset.egress is Egress.DENY else "may only be in"
+            where = view.pool.place.region_words if region else f"an unknown region{unknown_because(view)}"
             message = f"dataset {name} {why} {needed}, pool {view.pool.name} is in {where}"
         return Reason(
             code=ReasonCode.EGRESS_DENIED,
             needed=f"{name}: {needed}",
-            observed=region or "unknown",
+            observed=view.pool.place.region_words,
             message=message,
         )
     return None

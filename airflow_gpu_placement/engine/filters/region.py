@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.filters.undeclared import undeclared
+from airflow_gpu_placement.engine.located import is_nowhere_yet, unknown_because
 from airflow_gpu_placement.model.reasons import Reason, ReasonCode
 
 if TYPE_CHECKING:
@@ -15,14 +17,16 @@ def check(view: PoolView) -> Reason | None:
     where, region = view.request.where, view.pool.place.region
     if not where.regions and not where.denied_regions:
         return None
+    needed = " or ".join(where.regions) if where.regions else f"not {' or '.join(where.denied_regions)}"
+    if is_nowhere_yet(view):
+        return undeclared(view, needed, "in which region it is", "region")
     if region is None:
-        hint = "; set region of the pool in the catalogue"
+        hint = unknown_because(view)
     elif (where.regions and region not in where.regions) or region in where.denied_regions:
         hint = ""
     else:
         return None
-    needed = " or ".join(where.regions) if where.regions else f"not {' or '.join(where.denied_regions)}"
-    observed = region or "unknown"
+    observed = view.pool.place.region_words
     return Reason(
         code=ReasonCode.REGION_NOT_ALLOWED,
         needed=needed,

@@ -8,6 +8,7 @@ import msgspec
 
 from airflow_gpu_placement.engine.kueue.flavors import flavors_for, group_of
 from airflow_gpu_placement.engine.kueue.objects import tree_of
+from airflow_gpu_placement.engine.kueue.pending import waiting_ahead
 from airflow_gpu_placement.engine.kueue.stopped import stopped
 from airflow_gpu_placement.engine.quantity import units
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.pool import GpuIdentity
 
 GPU_RESOURCE = "nvidia.com/gpu"
+_PODS = "pods"
 
 
 class AdmissionForecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,15 +60,19 @@ def forecast(
     selector: Mapping[str, str] | None = None,
     tolerations: Sequence[Toleration] | None = None,
     resource: str = GPU_RESOURCE,
+    priority: int = 0,
+    pods: int = 1,
 ) -> AdmissionForecast:
     """Tell whether a workload of one pod set would be admitted by a ClusterQueue.
 
     Resources of one group come from one flavour; each group chooses its own. A resource that the queue does
-    not cover keeps a workload out for good.
+    not cover keeps a workload out for good. Under ``StrictFIFO`` whatever waits ahead keeps it out for now,
+    also where that waits for another flavour.
 
     :param gpus: GPUs of the whole workload.
     :param wanted: any of these GPUs; empty: any.
-    :param others: what the whole workload asks for beside GPUs, such as ``{"cpu": "64", "pods": 2}``.
+    :param others: what the whole workload asks for beside GPUs, such as ``{"cpu": "64"}``.
+    :param pods: of the whole workload; they are counted where the queue has quota for pods.
     """
     queue = objects.cluster_queue(queue_name)
     if queue is None:
@@ -76,6 +82,8 @@ def forecast(
     asked = {resource: gpus} | {
         name: units(name, quantity, round_up=True) for name, quantity in (others or {}).items()
     }
+    if group_of(queue, _PODS) is not None:
+        asked[_PODS] = pods
     uncovered = sorted(name for name in asked if group_of(queue, name) is None)
     if uncovered:
         text = f"ClusterQueue {queue_name} has no quota for {', '.join(uncovered)}"
@@ -94,15 +102,25 @@ def forecast(
             )
             room = _choose([_room(objects, queue, name, part) for name in names], queue)
             chosen[next(iter(part))] = room
-    halt = stopped(queue)
+    held_back = _held_back(objects, queue, priority)
     short = next((room.short for room in chosen.values() if not room.now), "")
     return AdmissionForecast(
-        fits_now=halt is None and all(room.now for room in chosen.values()),
+        fits_now=not held_back and all(room.now for room in chosen.values()),
         fits_ever=all(room.ever for room in chosen.values()),
-        flavor=chosen[resource].flavor if halt is None and chosen[resource].now else None,
+        flavor=chosen[resource].flavor if not held_back and chosen[resource].now else None,
         borrows=any(room.borrows for room in chosen.values()),
-        because=short if halt is None else halt.because,
+        because=held_back or short,
     )
+
+
+def _held_back(objects: KueueObjects, queue: ClusterQueue, priority: int) -> str:
+    """Say what keeps anything new out, whatever quota is left; empty: nothing does."""
+    halt = stopped(queue)
+    if halt is not None:
+        return halt.because
+    ahead = len(waiting_ahead(objects, queue, priority)) if queue.strict else 0
+    many = "1 workload waits" if ahead == 1 else f"{ahead} workloads wait"
+    return f"{many} ahead in StrictFIFO order in ClusterQueue {queue.metadata.name}" if ahead else ""
 
 
 def _choose(rooms: Sequence[_Room], queue: ClusterQueue) -> _Room:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_gpu_placement.engine.kueue.pending import reserved_units
 from airflow_gpu_placement.engine.kueue.stopped import stopped
 from airflow_gpu_placement.engine.kueue.tree import CohortQuota, QueueQuota, QuotaTree
 from airflow_gpu_placement.engine.quantity import units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from airflow_gpu_placement.model.kube import Quantity
-    from airflow_gpu_placement.model.kueue import ClusterQueue, KueueObjects, ResourceGroup, ResourceQuota
+    from airflow_gpu_placement.model.kueue import (
+        ClusterQueue,
+        FlavorUsage,
+        KueueObjects,
+        ResourceGroup,
+        ResourceQuota,
+    )
 
 
 def tree_of(objects: KueueObjects, flavor: str, resource: str) -> QuotaTree:
     """Build the tree of all queues and cohorts for one resource in one flavour."""
     return QuotaTree(
-        (_queue(one, flavor, resource) for one in objects.cluster_queues),
+        (_queue(objects, one, flavor, resource) for one in objects.cluster_queues),
         (
             CohortQuota(
                 name=one.metadata.name,
@@ -32,12 +39,12 @@ def tree_of(objects: KueueObjects, flavor: str, resource: str) -> QuotaTree:
     )
 
 
-def _queue(queue: ClusterQueue, flavor: str, resource: str) -> QueueQuota:
+def _queue(objects: KueueObjects, queue: ClusterQueue, flavor: str, resource: str) -> QueueQuota:
     groups = queue.spec.resource_groups
     return QueueQuota(
         name=queue.metadata.name,
         nominal=_nominal(groups, flavor, resource),
-        reserved=reserved_of(queue, flavor, resource),
+        reserved=reserved_of(objects, queue, flavor, resource),
         borrowing_limit=_limit(groups, flavor, resource, lending=False),
         lending_limit=_limit(groups, flavor, resource, lending=True),
         cohort=queue.cohort,
@@ -46,11 +53,27 @@ def _queue(queue: ClusterQueue, flavor: str, resource: str) -> QueueQuota:
     )
 
 
-def reserved_of(queue: ClusterQueue, flavor: str, resource: str) -> int:
-    """Return what the queue's workloads hold: reserved, not only what is fully admitted."""
+def reserved_of(objects: KueueObjects, queue: ClusterQueue, flavor: str, resource: str) -> int:
+    """Return what the queue's workloads hold: reserved, not only what is fully admitted.
+
+    A status that does not say it is no proof that nothing is held: what is fully admitted is then the least
+    of it, and so is what the workloads themselves say.
+    """
+    status = queue.status
+    if status.flavors_reservation is not None:
+        return _total(status.flavors_reservation, flavor, resource)
+    held = sum(
+        reserved_units(one, resource, flavor)
+        for one in objects.workloads or ()
+        if one.status.admission is not None and one.status.admission.cluster_queue == queue.metadata.name
+    )
+    return max(held, _total(status.flavors_usage or (), flavor, resource))
+
+
+def _total(usages: Iterable[FlavorUsage], flavor: str, resource: str) -> int:
     return sum(
         units(resource, held.total, round_up=True)
-        for usage in queue.status.flavors_reservation or ()
+        for usage in usages
         if usage.name == flavor
         for held in usage.resources
         if held.name == resource

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from airflow_gpu_placement.engine.capacity import pod_devices
-from airflow_gpu_placement.engine.quantity import whole
+from airflow_gpu_placement.engine.quantity import units
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,15 +33,27 @@ def asked_gpus(workload: Workload, resource: str) -> int:
     return sum(one.count * pod_devices(one.template.spec, resource) for one in workload.spec.pod_sets)
 
 
-def reserved_gpus(workload: Workload, resource: str, flavor: str) -> int:
-    """Return the devices that a workload holds in a flavour."""
+def reserved_units(workload: Workload, resource: str, flavor: str) -> int:
+    """Return what a workload holds of a resource in a flavour: devices, thousandths of a CPU, bytes."""
     if workload.status.admission is None or workload.is_true("Finished"):
         return 0
     return sum(
-        whole(one.resource_usage.get(resource, 0), round_up=True)
+        units(resource, one.resource_usage.get(resource, 0), round_up=True)
         for one in workload.status.admission.pod_set_assignments
         if one.flavors.get(resource) == flavor
     )
+
+
+def waiting_ahead(objects: KueueObjects, queue: ClusterQueue, priority: int) -> list[Workload]:
+    """Return the workloads of a queue that are looked at before a new one of this priority."""
+    doors = _doors(objects, queue)
+    return [
+        one
+        for one in objects.workloads or ()
+        if one.waits_for_quota
+        and (one.metadata.namespace, one.spec.queue_name) in doors
+        and one.priority >= priority
+    ]
 
 
 def pending_ahead(
@@ -61,14 +73,7 @@ def pending_ahead(
     """
     if objects.workloads is None:
         return queue.status.pending_workloads or 0
-    doors = _doors(objects, queue)
-    waiting = [
-        one
-        for one in objects.workloads
-        if one.waits_for_quota
-        and (one.metadata.namespace, one.spec.queue_name) in doors
-        and one.priority >= priority
-    ]
+    waiting = waiting_ahead(objects, queue, priority)
     if queue.strict:
         return len(waiting)
     asked = [asked_gpus(one, resource) for one in waiting]
@@ -94,7 +99,7 @@ def reclaimable(
     if queue.reclaim != "LowerPriority" or not withheld:
         return 0
     lower = sum(
-        reserved_gpus(one, resource, flavor)
+        reserved_units(one, resource, flavor)
         for one in objects.workloads or ()
         if one.status.admission is not None
         and one.status.admission.cluster_queue in borrowers

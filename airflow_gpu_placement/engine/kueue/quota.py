@@ -71,8 +71,11 @@ def quota_of_queue(
 
     The numbers are those of the flavour with the most available; ``potential`` is that of the largest one.
     Nothing is available in a stopped queue, nor in a ``StrictFIFO`` queue while somebody ahead of the new one
-    waits.
+    waits, nor where no flavour is left.
     """
+    if not flavors:
+        text = f"no flavour of ClusterQueue {queue.metadata.name} matches"
+        return _nothing(local_queue.metadata.name, queue.metadata.name, text)
     each = [
         _of_flavor(objects, queue, local_queue, flavor, resource=resource, priority=priority)
         for flavor in flavors

@@ -19,16 +19,22 @@ from airflow_gpu_placement.engine.gpu_wanted import (
     request_of,
     selector_for,
 )
-from tests.cases.adapters.clusters import clusters_of, pools_of
-from tests.cases.adapters.fit import could_ever_fit, eligible, fits_now
-from tests.cases.adapters.reading import by_key, by_type, requests_of, shaped
+from airflow_gpu_placement.model.reasons import Verdict
+from tests.cases.adapters.clusters import all_pools_of, clusters_of, pools_of
+from tests.cases.adapters.fit import could_ever_fit, eligible, fits_now, reasons
+from tests.cases.adapters.prices import verdict_on
+from tests.cases.adapters.reading import by_key, by_type, for_nodes, for_requests, requests_of, shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.cases.adapters.answer import Answer
     from tests.cases.adapters.clusters import Cluster
     from tests.cases.adapters.reading import Facts
+
+
+_NOW = {Verdict.FIT: True, Verdict.UNSCHEDULABLE: False, Verdict.UNRESOLVABLE: False}
+_EVER = {Verdict.FIT: True, Verdict.UNSCHEDULABLE: True, Verdict.UNRESOLVABLE: False}
 
 
 def _only(facts: Facts) -> Cluster:
@@ -36,18 +42,38 @@ def _only(facts: Facts) -> Cluster:
 
 
 def _reported(read: Callable[[CapacityReport], Any]) -> Answer:
-    """Answer for the only cluster, or by pool name in a case that has several."""
+    """Answer for the only cluster, for each of its nodes, or by pool name in a case that has several."""
 
-    def answer(facts: Facts, _: Any) -> Any:
+    def together(facts: Facts) -> Any:
         answers = {name: read(report(*one)) for name, one in clusters_of(facts).items()}
         return by_key(facts, {"pools": lambda _: answers}, otherwise=lambda: next(iter(answers.values())))
+
+    def answer(facts: Facts, expected: Any) -> Any:
+        nodes, pods, pool = _only(facts)
+        by_name = {node.metadata.name: node for node in nodes}
+        return for_nodes(
+            expected,
+            by_name,
+            lambda name: read(report((by_name[name],), pods, pool)),
+            lambda: together(facts),
+        )
 
     return answer
 
 
+def _of_all_nodes(read: Callable[[CapacityReport], Any]) -> Answer:
+    """Answer for the only cluster with what is told by node anyway."""
+    return lambda facts, _: _reported(read)(facts, None)
+
+
 def _words(facts: Facts, _: Any) -> str:
     reports = [report(*one) for one in clusters_of(facts).values()]
-    return " ".join(text for one in reports for text in (*one.reasons, *one.warnings))
+    said = [text for one in reports for text in (*one.reasons, *one.warnings)]
+    wanted = requests_of(facts, {}, ())
+    against = [
+        text for pool in pools_of(facts) for one in wanted.values() for text in reasons(facts, pool, one)
+    ]
+    return " ".join((*said, *against))
 
 
 def _nothing_raised(facts: Facts) -> list[str]:
@@ -61,11 +87,22 @@ def _per_request(ask: Callable[[Facts, str, Any], Any]) -> Answer:
     """Answer for each request (and pool), in the shape of the expectation."""
 
     def answer(facts: Facts, expected: Any) -> Any:
-        pools = pools_of(facts)
+        pools = all_pools_of(facts)
         requests = requests_of(facts, expected, pools)
         return shaped(expected, pools, requests, lambda pool, name: ask(facts, pool, requests[name]))
 
     return answer
+
+
+def _of_row(ask: Callable[[Facts, str, Any], Any], words: Mapping[Verdict, bool]) -> Answer:
+    """Answer for each request and pool, also for one of which a case gives only a row."""
+    return _per_request(
+        lambda facts, pool, request: by_key(
+            clusters_of(facts),
+            {pool: lambda _: ask(facts, pool, request)},
+            otherwise=lambda: words[verdict_on(facts, pool, request)],
+        )
+    )
 
 
 def _texts(facts: Facts) -> list[str]:
@@ -74,19 +111,19 @@ def _texts(facts: Facts) -> list[str]:
     return texts
 
 
-def _pinned(facts: Facts, _: Any) -> dict[str, Any]:
-    return {text: selector_for(*_only(facts), request_of(text)) for text in _texts(facts)}
+def _pinned(facts: Facts, expected: Any) -> Any:
+    return for_requests(expected, _texts(facts), lambda text: selector_for(*_only(facts), request_of(text)))
 
 
-def _resource_name(facts: Facts, _: Any) -> Any:
+def _resource_name(facts: Facts, expected: Any) -> Any:
+    def of_each(_: Any) -> Any:
+        return for_requests(
+            expected, _texts(facts), lambda text: job_resource_name(*_only(facts), request_of(text))
+        )
+
     return by_key(
         facts,
-        {
-            "request": lambda text: job_resource_name(*_only(facts), request_of(text)),
-            "requests": lambda texts: {
-                text: job_resource_name(*_only(facts), request_of(text)) for text in texts
-            },
-        },
+        {"request": of_each, "requests": of_each},
         otherwise=lambda: job_resource_name(*_only(facts)),
     )
 
@@ -104,13 +141,21 @@ def _matches(facts: Facts, pool: str, text: str) -> bool:
     return matches(*clusters_of(facts)[pool], request_of(text))
 
 
-def _memory_ok(facts: Facts, _: Any) -> Any:
-    """Answer for each memory class, or for the only one."""
-    return by_type(
+def _memory_ok(facts: Facts, expected: Any) -> Any:
+    """Answer for each memory class, by class or in their order, or for the only one."""
+    answers = by_type(
         facts["min_gpu_memory_gb"],
         {
             list: lambda classes: {str(gb): min_memory_ok(*_only(facts), gb) for gb in classes},
-            object: lambda gb: min_memory_ok(*_only(facts), gb),
+            object: lambda gb: {str(gb): min_memory_ok(*_only(facts), gb)},
+        },
+    )
+    return by_type(
+        expected,
+        {
+            dict: lambda _: answers,
+            list: lambda _: list(answers.values()),
+            object: lambda _: next(iter(answers.values())),
         },
     )
 
@@ -118,7 +163,7 @@ def _memory_ok(facts: Facts, _: Any) -> Any:
 def _model(facts: Facts, expected: Any) -> Any:
     """Name the only model, or that of each node."""
     of_all = _reported(lambda found: found.model)
-    of_each = _reported(lambda found: found.models)
+    of_each = _of_all_nodes(lambda found: found.models)
     return by_type(
         expected,
         {
@@ -153,22 +198,22 @@ ANSWERS: dict[str, Answer] = {
     "memory_gb_class": _reported(lambda found: found.memory_gb),
     "form_factor": _reported(lambda found: found.form_factor),
     "arch": _reported(lambda found: found.architecture),
-    "model_of": _reported(lambda found: found.models),
-    "variants_distinguishable": _reported(lambda found: found.variants),
+    "model_of": _of_all_nodes(lambda found: found.models),
+    "variants_distinguishable": _of_all_nodes(lambda found: found.variants),
     "reason_mentions": _words,
     "must_not_say": _words,
     "errors": lambda facts, _: _nothing_raised(facts),
     "reclaimable": _reclaimable,
     "matches": _per_request(_matches),
-    "eligible_nodes": lambda facts, _: {
-        text: eligible_nodes(*_only(facts), request_of(text)) for text in _texts(facts)
-    },
+    "eligible_nodes": lambda facts, expected: for_requests(
+        expected, _texts(facts), lambda text: eligible_nodes(*_only(facts), request_of(text))
+    ),
     "min_memory_ok": _memory_ok,
     "refused_as_ambiguous": lambda facts, _: [text for text in _texts(facts) if is_ambiguous(text)],
     "job_must_pin": _pinned,
     "job_resource_name": _resource_name,
-    "fits_now": _per_request(fits_now),
-    "could_ever_fit": _per_request(could_ever_fit),
-    "eligible": _per_request(eligible),
+    "fits_now": _of_row(fits_now, _NOW),
+    "could_ever_fit": _of_row(could_ever_fit, _EVER),
+    "eligible": _of_row(eligible, _EVER),
 }
 """Key of ``expect`` -> answer about nodes and their GPUs."""

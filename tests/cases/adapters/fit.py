@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from airflow_gpu_placement.engine.capacity import node_capacities
-from airflow_gpu_placement.engine.gpu_wanted import request_of
+from airflow_gpu_placement.engine.gpu_wanted import request_of, slice_pods
 from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import History
 from airflow_gpu_placement.model.pool import Growth
@@ -18,10 +18,12 @@ from airflow_gpu_placement.model.signals import PoolSignals, Snapshot
 from tests.cases.adapters.answer import AnyOf
 from tests.cases.adapters.clusters import clusters_of
 from tests.cases.adapters.reading import by_key, by_type
+from tests.cases.adapters.units import processor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from airflow_gpu_placement.model.decision import PoolVerdict
     from airflow_gpu_placement.model.pool import GpuPool
     from tests.cases.adapters.reading import Facts
 
@@ -65,19 +67,44 @@ _EVER_WORDS_OF_NO_NODE = {**_EVER_WORDS, (_LATER, _LATER): False}
 
 def fits_now(facts: Facts, pool: str, request: Any) -> Any:
     """Say whether a request fits now."""
-    return _NOW_WORDS[_verdicts(facts, pool, request)]
+    return _of_slices(facts, pool, request, if_empty=False)(
+        lambda: _NOW_WORDS[_verdicts(facts, pool, request)]
+    )
 
 
 def could_ever_fit(facts: Facts, pool: str, request: Any) -> Any:
     """Say whether a request could ever fit."""
     nodes, _, _ = clusters_of(facts)[pool]
     words = {True: _EVER_WORDS, False: _EVER_WORDS_OF_NO_NODE}[bool(nodes)]
-    return words[_verdicts(facts, pool, request)]
+    return _of_slices(facts, pool, request, if_empty=True)(lambda: words[_verdicts(facts, pool, request)])
 
 
 def eligible(facts: Facts, pool: str, request: Any) -> Any:
     """Say whether a pool is one that the request may use at all."""
-    return {False: False}.get(could_ever_fit(facts, pool, request), True)
+    return could_ever_fit(facts, pool, request)
+
+
+def _of_slices(
+    facts: Facts, pool: str, request: Any, *, if_empty: bool
+) -> Callable[[Callable[[], Any]], Any]:
+    """Answer a request for slices, which a job of the product never asks for, from the nodes alone.
+
+    :return: takes the answer for whole GPUs.
+    """
+    profile = by_type(request, {str: lambda text: request_of(text).profile, object: lambda _: None})
+
+    def answer(of_whole: Callable[[], Any]) -> Any:
+        return by_type(
+            profile,
+            {
+                type(None): lambda _: of_whole(),
+                str: lambda _: bool(
+                    slice_pods(*clusters_of(facts)[pool], request_of(request), if_empty=if_empty)
+                ),
+            },
+        )
+
+    return answer
 
 
 def request_from(value: Any, facts: Facts) -> GpuRequest:
@@ -103,20 +130,35 @@ def request_from(value: Any, facts: Facts) -> GpuRequest:
     return GpuRequest(**size, **more)
 
 
-def _architecture(platforms: list[str]) -> dict[str, str]:
+def _architecture(platforms: list[str]) -> dict[str, str | None]:
     """Return the processor of an image that is built for only one."""
-    return {1: {"architecture": platforms[0].removeprefix("linux/")}}.get(len(platforms), {})
+    found = list(dict.fromkeys(processor(one) for one in platforms))
+    return {1: {"architecture": found[0]}}.get(len(found), {})
+
+
+def reasons(facts: Facts, pool: str, request: Any) -> tuple[str, ...]:
+    """Return what the decision says against a pool."""
+    _, _, grown = clusters_of(facts)[pool]
+    judged = _judged(request_from(request, facts), grown, signals_of(facts, pool))
+    return tuple(reason.message for reason in judged.reasons)
+
+
+def signals_of(facts: Facts, pool: str) -> PoolSignals:
+    """Return what the nodes and pods of a pool show."""
+    nodes, pods, itself = clusters_of(facts)[pool]
+    capacities = node_capacities(nodes, pods, itself)
+    return PoolSignals(pool=pool, observed_at=NOW, source="a case", nodes=capacities)
 
 
 def _verdicts(facts: Facts, pool: str, request: Any) -> tuple[Verdict, Verdict]:
-    nodes, pods, grown = clusters_of(facts)[pool]
+    _, _, grown = clusters_of(facts)[pool]
     bare = msgspec.structs.replace(grown, growth=Growth())
-    seen = PoolSignals(pool=pool, observed_at=NOW, source="a case", nodes=node_capacities(nodes, pods, grown))
+    seen = signals_of(facts, pool)
     wanted = request_from(request, facts)
-    return _verdict(wanted, grown, seen), _verdict(wanted, bare, seen)
+    return _judged(wanted, grown, seen).verdict, _judged(wanted, bare, seen).verdict
 
 
-def _verdict(request: GpuRequest, pool: GpuPool, seen: PoolSignals) -> Verdict:
+def _judged(request: GpuRequest, pool: GpuPool, seen: PoolSignals) -> PoolVerdict:
     decision = place(
         request,
         [pool],
@@ -126,4 +168,4 @@ def _verdict(request: GpuRequest, pool: GpuPool, seen: PoolSignals) -> Verdict:
         subject="a case",
         catalog_hash="",
     )
-    return decision.verdicts[0].verdict
+    return decision.verdicts[0]

@@ -107,7 +107,7 @@ def _view(given: Mapping[str, Any], name: str) -> NodeView:
 
 
 def _node(short: Mapping[str, Any]) -> dict[str, Any]:
-    known_keys(short, "ready", "for_s", "name", "arch", "labels", "taints", "conditions")
+    known_keys(short, "ready", "for_s", "name", "arch", "labels", "taints", "unschedulable", "conditions")
     labels = by_key(short, {"arch": lambda arch: {"kubernetes.io/arch": arch}}, default={})
     ready = by_key(short, {"ready": _ready}, default=[{"type": "Ready", "status": "True"}])
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_gpu_placement.engine.classify import classify
+from airflow_gpu_placement.engine.classify import classify, explained
 from airflow_gpu_placement.engine.next_step import Prospects, next_step
 from airflow_gpu_placement.engine.workload_evidence import QueueState, queue_state
 from airflow_gpu_placement.model.outcome import NextAction, OutcomeKind
@@ -12,6 +12,7 @@ from tests.cases.adapters.answer import Answer, AnyOf
 from tests.cases.adapters.causes import WORDS_OF_CAUSE
 from tests.cases.adapters.reading import by_key
 from tests.cases.adapters.remote_job import (
+    log_of,
     logs_decide,
     loss_policy,
     observation,
@@ -79,16 +80,19 @@ def outcome_of(facts: Facts) -> Outcome:
 
 
 def _one_look(facts: Facts) -> Outcome:
-    return classify(
-        observation(facts),
-        loss_policy(facts),
-        logs_decide=logs_decide(facts),
-    )
+    seen, decide = observation(facts), logs_decide(facts)
+    outcome = classify(seen, loss_policy(facts), logs_decide=decide)
+    return explained(outcome, seen, log_of(facts, outcome.pod), logs_decide=decide)
 
 
 def step_of(facts: Facts) -> NextStep:
     """Decide what follows."""
     return next_step(outcome_of(facts), tries_left=TRIES_LEFT, prospects=Prospects())
+
+
+def _words_of_cause(cause: str) -> AnyOf:
+    """Return the words for a cause; a reason of the cluster's own that is not known here is its own word."""
+    return WORDS_OF_CAUSE.get(cause, AnyOf((cause,)))
 
 
 def _state(facts: Facts, _: Any) -> AnyOf:
@@ -118,7 +122,7 @@ def _said_quietly(facts: Facts, _: Any) -> dict[str, Any]:
 ANSWERS: dict[str, Answer] = {
     "class": lambda facts, _: WORDS_OF_KIND[outcome_of(facts).kind],
     "final": lambda facts, _: WORDS_OF_KIND[outcome_of(facts).kind],
-    "cause": lambda facts, _: WORDS_OF_CAUSE[outcome_of(facts).cause],
+    "cause": lambda facts, _: _words_of_cause(outcome_of(facts).cause),
     "root": lambda facts, _: outcome_of(facts).pod,
     "exit_code": lambda facts, _: outcome_of(facts).exit_code,
     "never_started": lambda facts, _: outcome_of(facts).never_started,

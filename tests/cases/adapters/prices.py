@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_gpu_placement.catalog.prices import PriceList, PriceRow, priced
 from airflow_gpu_placement.catalog.pricing import gpu_hour_usd
+from airflow_gpu_placement.catalog.problems import Problems
 from airflow_gpu_placement.engine.budget import admit_in_order
-from airflow_gpu_placement.engine.gpu_models import normalised
 from airflow_gpu_placement.engine.place import place
 from airflow_gpu_placement.model.decision import History, Setting
 from airflow_gpu_placement.model.estimate import Estimate, Knowledge
 from airflow_gpu_placement.model.money import Dataset, EgressRoute
-from airflow_gpu_placement.model.pool import ClusterRef, DeclaredGpu, GpuPool, Place, Price
-from airflow_gpu_placement.model.reasons import ReasonCode
+from airflow_gpu_placement.model.pool import ClusterRef, GpuPool, Price
+from airflow_gpu_placement.model.reasons import ReasonCode, Verdict
 from airflow_gpu_placement.model.request import GpuRequest, TimeNeed
-from airflow_gpu_placement.model.signals import GapKind, NodeCapacity, PoolSignals, SignalGap, Snapshot
+from airflow_gpu_placement.model.signals import Snapshot
 from tests.cases.adapters.answer import Answer, AnyOf
 from tests.cases.adapters.fit import NOW, request_from
-from tests.cases.adapters.reading import by_key, by_type, named_after, with_keys, without, without_keys
-from tests.cases.adapters.units import AT_ONCE_GBPS, gib, price_cell, usd_per_gpu
+from tests.cases.adapters.pool_rows import model_of, offered_by, row_signals, rows_of
+from tests.cases.adapters.reading import (
+    by_key,
+    by_type,
+    named_after,
+    with_keys,
+    without,
+    without_keys,
+)
+from tests.cases.adapters.units import AT_ONCE_GBPS, REJECTED, gib, price_cell
 from tests.cases.fake_clock import seconds_to_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from airflow_gpu_placement.model.decision import Decision, PoolVerdict
     from tests.cases.adapters.reading import Facts
@@ -60,10 +70,11 @@ def decision_of(facts: Facts) -> Decision:
     """Decide between the pools of a case; a row says the price of the whole request."""
     wanted = _request(facts)
     gpus = wanted.total_gpus
-    rows: Mapping[str, Any] = facts["pools"]
-    pools = [_pool(name, row, gpus) for name, row in rows.items()]
-    signals = {name: _signals(name, row, gpus) for name, row in rows.items()}
-    return _place(wanted, pools, Snapshot(taken_at=NOW, pools=signals), _setting(facts, rows))
+    offered = [offered_by(facts, name, row, gpus) for name, row in rows_of(facts).items()]
+    signals = {seen.pool: seen for _, seen in offered}
+    return _place(
+        wanted, [pool for pool, _ in offered], Snapshot(taken_at=NOW, pools=signals), _setting(facts)
+    )
 
 
 def _place(request: GpuRequest, pools: list[GpuPool], snapshot: Snapshot, setting: Setting) -> Decision:
@@ -71,54 +82,30 @@ def _place(request: GpuRequest, pools: list[GpuPool], snapshot: Snapshot, settin
 
 
 def _request(facts: Facts) -> GpuRequest:
-    size = request_from(by_key(facts, {"request": lambda one: one, "request_gpus": int}, default=1), facts)
-    rows = by_key(facts, {"pools": dict}, default={})
-    hours = {_model_of(name): by_key(row, {"hours": float}, default=None) for name, row in rows.items()}
+    size = request_from(
+        by_key(
+            facts,
+            {"request": lambda one: one, "request_gpus": int, "requests": lambda many: many[0]},
+            default=1,
+        ),
+        facts,
+    )
+    rows = rows_of(facts)
+    hours = {model_of(name): by_key(row, {"hours": float}, default=None) for name, row in rows.items()}
+    # A row says nothing of its model: whatever is asked for is what it has.
+    nothing: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+    models = nothing.get(size.models, (*size.models, *hours))
     return size.model_copy(
         update={
+            "models": models,
             "data": by_key(facts, {"dataset_gb": lambda _: (DATASET,)}, default=()),
             "time": TimeNeed(runtime_hours_by_model=without(hours, None)),
         }
     )
 
 
-def _model_of(name: str) -> str:
-    """Return a GPU model of the pool's own: a case gives runtimes by pool, the product by model."""
-    return normalised(f"model-{name}")
-
-
-def _pool(name: str, row: Mapping[str, Any], gpus: int) -> GpuPool:
-    return GpuPool(
-        name=name,
-        cluster=ClusterRef(kubernetes_conn_id=name),
-        place=Place(region=row.get("region")),
-        gpu=DeclaredGpu(model=_model_of(name)),
-        architecture=row.get("arch"),
-        price=Price(gpu_hour_usd=usd_per_gpu(row.get("price_per_hour"), gpus)),
-        interruptions_per_gpu_hour=0.0,
-    )
-
-
-def _signals(name: str, row: Mapping[str, Any], gpus: int) -> PoolSignals:
-    """Read what is free: one node with that many GPUs, and one that is full."""
-    free = by_key(row, {"free": int}, default=gpus)
-    gap = by_key(
-        row, {"signal": lambda text: SignalGap(kind=GapKind.UNREACHABLE, message=text)}, default=None
-    )
-    nodes = (
-        NodeCapacity(name="free", capacity=free, allocatable=free, free=free, architecture=row.get("arch")),
-        NodeCapacity(name="full", capacity=gpus, allocatable=gpus, used=gpus, architecture=row.get("arch")),
-    )
-    return PoolSignals(
-        pool=name,
-        observed_at=NOW,
-        source="a case",
-        nodes=by_key(row, {"signal": lambda _: ()}, default=nodes),
-        gap=gap,
-    )
-
-
-def _setting(facts: Facts, rows: Mapping[str, Any]) -> Setting:
+def _setting(facts: Facts) -> Setting:
+    rows = rows_of(facts)
     waits = {name: by_key(row, {"queue_estimate_s": _given}, default=None) for name, row in rows.items()}
     return Setting(
         datasets=by_key(facts, {"dataset_gb": lambda size: {DATASET: _dataset(facts, size)}}, default={}),
@@ -135,8 +122,15 @@ def _dataset(facts: Facts, size_gb: float) -> Dataset:
     return Dataset(name=DATASET, size_gib=gib(size_gb), locations=(facts["dataset_region"],))
 
 
-def _routes(usd_per_gb: float) -> tuple[EgressRoute, ...]:
-    return (EgressRoute(source="*", target="*", usd_per_gib=usd_per_gb, gbps=AT_ONCE_GBPS),)
+def _routes(usd_per_gb: float | None) -> tuple[EgressRoute, ...]:
+    routes: tuple[EgressRoute, ...] = by_type(
+        usd_per_gb,
+        {
+            type(None): lambda _: (),
+            object: lambda usd: (EgressRoute(source="*", target="*", usd_per_gib=usd, gbps=AT_ONCE_GBPS),),
+        },
+    )
+    return routes
 
 
 # What the decision says
@@ -144,6 +138,11 @@ def _routes(usd_per_gb: float) -> tuple[EgressRoute, ...]:
 
 def _verdicts(facts: Facts) -> dict[str, PoolVerdict]:
     return {verdict.pool: verdict for verdict in decision_of(facts).verdicts}
+
+
+def verdict_on(facts: Facts, pool: str, request: Any) -> Verdict:
+    """Return the decision's verdict on one pool for a request."""
+    return _verdicts({**facts, "request": request})[pool].verdict
 
 
 def _total_cost(facts: Facts, _: Any) -> dict[str, Any]:
@@ -170,7 +169,8 @@ def _excluded(facts: Facts, _: Any) -> dict[str, AnyOf]:
 
 def _price_of(facts: Facts, name: str) -> Any:
     return by_type(
-        _verdicts(facts)[name].usd_per_hour, {type(None): lambda _: "unknown", float: lambda usd: usd}
+        _verdicts(facts)[name].usd_per_hour,
+        {type(None): lambda _: AnyOf(("unknown", None)), float: lambda usd: usd},
     )
 
 
@@ -205,7 +205,7 @@ def _offers(facts: Facts) -> Decision:
         )
         for name, offer in facts["offers"].items()
     ]
-    signals = {pool.name: _signals(pool.name, {}, 1) for pool in pools}
+    signals = {pool.name: row_signals(pool.name, {}, 1) for pool in pools}
     return _place(GpuRequest(), pools, Snapshot(taken_at=NOW, pools=signals), Setting())
 
 
@@ -213,17 +213,32 @@ def _offers(facts: Facts) -> Decision:
 
 
 def _cells(facts: Facts) -> dict[str, Any]:
-    return {row["pool"]: price_cell(row["price"]) for row in facts["rows"]}
+    """Return the price that each pool gets from the rows, or the word for what is refused."""
+    rows = {str(number): row for number, row in enumerate(facts["rows"])}
+    good = without({number: price_cell(row.get("price")) for number, row in rows.items()}, REJECTED)
+    listed = tuple(PriceRow(int(number), {"pool": rows[number]["pool"]}, usd) for number, usd in good.items())
+    return {
+        row["pool"]: by_key(good, {number: partial(_listed, row["pool"], listed)}, default=REJECTED)
+        for number, row in rows.items()
+    }
+
+
+def _listed(pool: str, rows: tuple[PriceRow, ...], _: Any) -> float | str | None:
+    """Let the catalogue price a pool; rows that contradict each other are refused."""
+    problems = Problems("the rows")
+    prices = PriceList(rows, path="the rows", source="a case", per_node=False)
+    found = priced([GpuPool(name=pool, cluster=ClusterRef(kubernetes_conn_id=pool))], {}, [prices], problems)
+    return {0: found[0].price.gpu_hour_usd}.get(len(problems.found), REJECTED)
 
 
 def _cheapest(facts: Facts, _: Any) -> str | None:
     """Let the decision choose among pools that differ in nothing but these prices."""
-    prices = without(_cells(facts), "rejected")
+    prices = without(_cells(facts), REJECTED)
     pools = [
         GpuPool(name=name, cluster=ClusterRef(kubernetes_conn_id=name), price=Price(gpu_hour_usd=price))
         for name, price in prices.items()
     ]
-    signals = {pool.name: _signals(pool.name, {}, 1) for pool in pools}
+    signals = {pool.name: row_signals(pool.name, {}, 1) for pool in pools}
     return _place(GpuRequest(), pools, Snapshot(taken_at=NOW, pools=signals), Setting()).chosen
 
 
@@ -231,7 +246,7 @@ def _cheapest(facts: Facts, _: Any) -> str | None:
 
 
 def _admitted(facts: Facts) -> Any:
-    return admit_in_order(facts["cap"], facts["spent"], facts["requests"])
+    return admit_in_order(facts.get("cap"), facts.get("spent", 0.0), facts["requests"])
 
 
 ANSWERS: dict[str, Answer] = {

@@ -120,6 +120,22 @@ def _shaped(
     raise UnreadableError(f"{expected!r} for {len(pools)} pools and {len(requests)} requests")
 
 
+def for_requests(expected: Any, requests: Iterable[str], ask: Callable[[str], Any]) -> Any:
+    """Answer for each request, or for the only one where an expectation does not name it."""
+    texts = tuple(requests)
+    named = isinstance(expected, Mapping) and set(expected) <= set(texts)
+    return ask(texts[0]) if len(texts) == 1 and not named else {text: ask(text) for text in texts}
+
+
+def for_nodes(
+    expected: Any, nodes: Iterable[str], ask: Callable[[str], Any], otherwise: Callable[[], Any]
+) -> Any:
+    """Answer for each node that an expectation names, or for all of them together."""
+    if isinstance(expected, Mapping) and expected and set(expected) <= set(nodes):
+        return {name: ask(name) for name in expected}
+    return otherwise()
+
+
 def first_final(outcomes: list[Any]) -> Any:
     """Return the first outcome that is final, else the last: what a follower of the job would report."""
     return next((one for one in outcomes if one.final), outcomes[-1])
@@ -151,7 +167,10 @@ def requests_of(facts: Facts, expected: Any, names: Iterable[str]) -> dict[str, 
         keys = [key for key in _keys(expected) if key not in set(names)]
         return {key: int(key) if key.isdecimal() else key for key in keys}
     many = given if isinstance(given, list) else [given]
-    return {_text(one, number): one for number, one in enumerate(many)}
+    texts = [_text(one) for one in many]
+    if len(set(texts)) < len(texts):
+        texts = [f"#{number}" for number in range(len(texts))]
+    return dict(zip(texts, many, strict=True))
 
 
 def _keys(expected: Any) -> list[str]:
@@ -160,8 +179,10 @@ def _keys(expected: Any) -> list[str]:
     return [*expected, *(key for value in expected.values() for key in _keys(value))]
 
 
-def _text(request: Any, number: int) -> str:
-    return f"#{number}" if isinstance(request, Mapping) else str(request)
+def _text(request: Any) -> str:
+    if isinstance(request, Mapping):
+        return f"{request.get('pods', 1)}x{request.get('gpus_per_pod', 1)}"
+    return str(request)
 
 
 def without(mapping: Mapping[str, Any], word: Any) -> dict[str, Any]:

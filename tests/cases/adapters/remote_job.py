@@ -31,11 +31,33 @@ METADATA_FIELDS = (
     "annotations",
     "creationTimestamp",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "generation",
+    "ownerReferences",
+    "resourceVersion",
 )
 
 POD_FIELDS = {
     "metadata": METADATA_FIELDS,
-    "spec": ("nodeName", "containers", "initContainers", "tolerations", "nodeSelector", "priority"),
+    "spec": (
+        "nodeName",
+        "containers",
+        "initContainers",
+        "tolerations",
+        "nodeSelector",
+        "priority",
+        "priorityClassName",
+        "activeDeadlineSeconds",
+        "affinity",
+        "overhead",
+        "restartPolicy",
+        "runtimeClassName",
+        "schedulerName",
+        "schedulingGates",
+        "terminationGracePeriodSeconds",
+        "volumes",
+    ),
     "status": (
         "phase",
         "reason",
@@ -44,6 +66,10 @@ POD_FIELDS = {
         "conditions",
         "containerStatuses",
         "initContainerStatuses",
+        "hostIP",
+        "nominatedNodeName",
+        "podIP",
+        "qosClass",
     ),
 }
 JOB_FIELDS = {
@@ -55,6 +81,15 @@ JOB_FIELDS = {
         "parallelism",
         "podReplacementPolicy",
         "activeDeadlineSeconds",
+        "backoffLimitPerIndex",
+        "completionMode",
+        "managedBy",
+        "maxFailedIndexes",
+        "podFailurePolicy",
+        "selector",
+        "successPolicy",
+        "template",
+        "ttlSecondsAfterFinished",
     ),
     "status": (
         "conditions",
@@ -65,12 +100,33 @@ JOB_FIELDS = {
         "terminating",
         "startTime",
         "completionTime",
+        "completedIndexes",
+        "failedIndexes",
+        "uncountedTerminatedPods",
     ),
 }
 WORKLOAD_FIELDS = {
     "metadata": METADATA_FIELDS,
-    "spec": ("active", "priority", "queueName", "podSets"),
-    "status": ("conditions", "admissionChecks", "admission", "requeueState"),
+    "spec": (
+        "active",
+        "priority",
+        "priorityClassName",
+        "priorityClassRef",
+        "queueName",
+        "podSets",
+        "maximumExecutionTimeSeconds",
+    ),
+    "status": (
+        "conditions",
+        "admissionChecks",
+        "admission",
+        "requeueState",
+        "clusterName",
+        "nominatedClusterNames",
+        "reclaimablePods",
+        "schedulingStats",
+        "unhealthyNodes",
+    ),
 }
 """Fields that a case may give without their parent -> where the API has them."""
 
@@ -126,8 +182,19 @@ def _lines(value: Any) -> tuple[str, ...]:
         {
             str: lambda text: tuple(text.splitlines()),
             list: tuple,
-            dict: lambda by_pod: tuple(line for lines in by_pod.values() for line in _lines(lines)),
+            # Which pod's lines count is known once the cause is.
+            dict: lambda _: (),
+            type(None): lambda _: (),
         },
+    )
+    return lines
+
+
+def log_of(facts: Facts, pod: str | None) -> tuple[str, ...]:
+    """Read the log of the pod that is the cause, where a case gives the logs of several."""
+    lines: tuple[str, ...] = by_type(
+        facts.get("log_tail"),
+        {dict: lambda by_pod: _lines(by_pod.get(pod)), object: lambda _: ()},
     )
     return lines
 
@@ -139,6 +206,10 @@ def _completion(value: Mapping[str, Any]) -> CompletionCheck:
 # Pods
 
 
+_OF_A_NODE = {key: lambda _: (_pod("Running"),) for key in ("node_ready", "node")}
+"""A case that says how the node of a run is, and nothing of its pods, is about a pod that runs on it."""
+
+
 def pods_of(facts: Facts) -> tuple[Pod, ...]:
     """Read the pods of the job; one that the API does not know is one that vanished."""
     pods: tuple[Pod, ...] = by_key(
@@ -146,6 +217,7 @@ def pods_of(facts: Facts) -> tuple[Pod, ...]:
         {
             "pods": lambda many: tuple(_pod(one) for one in many),
             "pod": lambda one: (_pod(one),),
+            **_OF_A_NODE,
         },
         default=(),
     )
@@ -188,6 +260,7 @@ def seen_pods_of(facts: Facts) -> tuple[Pod, ...]:
         {
             "pods": lambda many: tuple(_pod(one) for one in many),
             "pod": lambda one: by_type(one, {int: lambda _: (), object: lambda given: (_pod(given),)}),
+            **_OF_A_NODE,
         },
         default=(),
     )
@@ -222,12 +295,13 @@ def _job(value: Any) -> Mapping[str, Any]:
 
 def _workload(value: Any) -> Workload | None:
     workload: Workload | None = read_if_found(
-        value, lambda given: msgspec.convert(_raw_workload(without_nulls(given)), Workload), None
+        value, lambda given: msgspec.convert(raw_workload(without_nulls(given)), Workload), None
     )
     return workload
 
 
-def _raw_workload(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def raw_workload(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put the parts of a workload where the API has them."""
     raw = lifted(given, WORKLOAD_FIELDS)
     conditions = [condition(one) for one in raw["status"].get("conditions", [])]
     return {**raw, "status": {**raw["status"], "conditions": conditions}}

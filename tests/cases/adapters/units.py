@@ -36,17 +36,33 @@ def hours(seconds: float) -> float:
     return seconds / SECONDS_PER_HOUR
 
 
-def usd_per_gpu(price_of_all: float | None, gpus: int) -> float | None:
+def usd_per_gpu(price_of_all: float | str | None, gpus: int) -> float | None:
     """Convert a price of a whole request to one of a single GPU."""
-    return None if price_of_all is None else price_of_all / gpus
+    return None if price_of_all is None else float(price_of_all) / gpus
 
 
-def price_cell(text: str) -> float | str | None:
-    """Read a cell of a price list; a cell that is refused is the word for that."""
+REJECTED = "rejected"
+"""What the cases write for a price that is refused."""
+
+
+def price_cell(cell: str | float | None) -> float | str | None:
+    """Read a cell of a price list, text or JSON's own number; one that is refused is the word for that."""
     try:
-        return read_price(text)
+        return read_price("" if cell is None else str(cell))
     except ValueError:
-        return "rejected"
+        return REJECTED
+
+
+_PROCESSORS = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def processor(platform: str | None) -> str | None:
+    """Write a processor as Kubernetes does: ``linux/arm64/v8``, ``aarch64`` and ``arm64`` are the same."""
+    if platform is None:
+        return None
+    system, has_system, rest = platform.lower().partition("/")
+    name = (rest if has_system else system).partition("/")[0]
+    return _PROCESSORS.get(name, name)
 
 
 def gpu_count(key: Any) -> int:
@@ -60,9 +76,9 @@ class Hands:
     def __init__(self) -> None:
         self._seconds = 0.0
 
-    def turn_to(self, seconds: float) -> None:
-        """Set the time."""
-        self._seconds = float(seconds)
+    def turn_to(self, time: str | float) -> None:
+        """Set the time: RFC 3339, or seconds since any beginning."""
+        self._seconds = datetime.fromisoformat(time).timestamp() if isinstance(time, str) else float(time)
 
     def seconds(self) -> float:
         """Return the time of the awake clock."""

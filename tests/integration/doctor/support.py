@@ -60,7 +60,7 @@ class Doctor:
         return found
 
     def write(self, finding: Finding, **known: str) -> None:
-        """Paste the lines of a finding into the entries that they name.
+        """Paste the lines of a finding into the entries that they name; one of a new name is added.
 
         :param known: what a person fills in, by the place's word.
         """
@@ -73,8 +73,11 @@ class Doctor:
         document = yaml.safe_load(self.catalog.read_text())
         for section, entries in yaml.safe_load(text).items():
             for given in entries:
-                (entry,) = (one for one in document[section] if one["name"] == given["name"])
-                entry.update(given)
+                there = [one for one in document[section] if one["name"] == given["name"]]
+                if not there:
+                    there = [{}]
+                    document[section] += there
+                there[0].update(given)
         self.catalog.write_text(yaml.safe_dump(document, sort_keys=False))
 
 

@@ -84,11 +84,14 @@ def with_data(catalog: Path, location: str, **changes: Any) -> Path:
 
 @pytest.mark.provokes("CatalogDoubtful")
 def test_a_pool_gets_the_region_that_its_nodes_tell(
-    cluster: Cluster, healthy: Path, ask: Callable[..., Doctor]
+    cluster: Cluster, healthy: Path, spare_node: Callable[[], Node], ask: Callable[..., Doctor]
 ) -> None:
-    """Data looks far away when a pool does not say where it is."""
+    """Data looks far away when a pool does not say where it is, nor does one of its nodes."""
     region = region_of(cluster)
     asked = ask(with_data(healthy, region))
+    assert asked.findings() == []
+    node = spare_node()
+    cluster.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {REGION: None}}})
     (finding,) = asked.findings()
     assert (finding["id"], finding["where"]) == ("CatalogDoubtful", f"{healthy}:datasets[0].locations[0]")
     assert yaml.safe_load(finding["fix"]["text"]) == {"pools": [{"name": "h100", "region": region}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -127,6 +128,96 @@ def test_a_taint_is_tolerated_by_the_lines_that_are_told(
     assert finding["id"] == "TaintNotTolerated"
     asked.write(finding)
     assert asked.findings() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        pytest.param("on_demand", {"karpenter.sh/capacity-type": "spot"}, id="Karpenter"),
+        pytest.param("reserved", {"cloud.google.com/gke-spot": "true"}, id="GKE"),
+        pytest.param("on_demand", {"cloud.google.com/gke-provisioning": "spot"}, id="GKE, the newer label"),
+        pytest.param("spot", {"eks.amazonaws.com/capacityType": "ON_DEMAND"}, id="EKS"),
+        pytest.param("on_demand", {"kubernetes.azure.com/scalesetpriority": "spot"}, id="AKS"),
+    ],
+)
+@pytest.mark.provokes("SignalContradictsCatalog")
+def test_a_pool_is_bought_as_its_nodes_say(
+    cluster: Cluster,
+    healthy: Path,
+    spare_node: Callable[[], Node],
+    ask: Callable[..., Doctor],
+    said: str,
+    told: dict[str, str],
+) -> None:
+    """The labels of each cloud are read."""
+    node = spare_node()
+    cluster.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": told}})
+    here = {"kubernetes.io/hostname": node.name}
+    asked = ask(write_catalog(healthy, {**entry_of(healthy), "capacity_type": said, "node_selector": here}))
+    (finding,) = asked.findings()
+    assert finding["what"].startswith(f"capacity_type is {said}, but the labels of its nodes say ")
+    asked.write(finding)
+    assert asked.findings() == []
+
+
+def label_apart(
+    cluster: Cluster, spare_node: Callable[[], Node], key: str, *values: str | None
+) -> dict[str, str]:
+    """Add a node for each value of a label; return what selects all of them and no other."""
+    team = {"team": f"t-{uuid.uuid4().hex[:6]}"}
+    for value in values:
+        node = spare_node()
+        cluster.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {**team, key: value}}})
+    return team
+
+
+@pytest.mark.parametrize(
+    ("key", "firm", "spot"),
+    [
+        pytest.param("karpenter.sh/capacity-type", "on-demand", "spot", id="Karpenter"),
+        pytest.param("cloud.google.com/gke-provisioning", "standard", "spot", id="GKE"),
+        pytest.param("eks.amazonaws.com/capacityType", "ON_DEMAND", "SPOT", id="EKS"),
+        pytest.param("kubernetes.azure.com/scalesetpriority", "regular", "spot", id="AKS"),
+    ],
+)
+@pytest.mark.provokes("CapacityTypesMixed")
+def test_a_pool_of_spot_and_other_nodes_is_split(
+    cluster: Cluster,
+    healthy: Path,
+    spare_node: Callable[[], Node],
+    ask: Callable[..., Doctor],
+    key: str,
+    firm: str,
+    spot: str,
+) -> None:
+    """The lines can be pasted as they are but for the price of the new pool, which is refused until then."""
+    team = label_apart(cluster, spare_node, key, firm, spot)
+    asked = ask(write_catalog(healthy, {**entry_of(healthy), "node_selector": team}))
+    (finding,) = asked.findings()
+    assert (finding["id"], finding["fix"]["kind"]) == ("CapacityTypesMixed", "catalog")
+    asked.write(finding, USD_SPOT="<USD_SPOT>")
+    assert [one["id"] for one in asked.findings()] == ["CatalogInvalid"]
+    asked.write(finding, USD_SPOT="0.8")
+    assert asked.findings() == []
+    first, second = yaml.safe_load(healthy.read_text())["pools"]
+    assert (first["name"], first["node_selector"]) == ("h100", {**team, key: firm})
+    assert (second["name"], second["capacity_type"]) == ("h100-spot", "spot")
+    assert (second["namespace"], second["node_selector"]) == (first["namespace"], {**team, key: spot})
+
+
+@pytest.mark.provokes("RegionsMixed")
+def test_a_pool_of_nodes_in_two_regions_is_split(
+    cluster: Cluster, healthy: Path, spare_node: Callable[[], Node], ask: Callable[..., Doctor]
+) -> None:
+    """Nothing could be said of where its jobs run."""
+    team = label_apart(cluster, spare_node, "topology.kubernetes.io/region", "north", "south")
+    asked = ask(write_catalog(healthy, {**entry_of(healthy), "node_selector": team}))
+    (finding,) = asked.findings()
+    assert finding["id"] == "RegionsMixed"
+    asked.write(finding, USD_SOUTH="3")
+    assert asked.findings() == []
+    regions = {one["name"]: one["region"] for one in yaml.safe_load(healthy.read_text())["pools"]}
+    assert regions == {"h100": "north", "h100-south": "south"}
 
 
 @pytest.mark.provokes("PoolsOverlap")

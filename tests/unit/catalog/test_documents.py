@@ -66,7 +66,7 @@ NO_CONN_ID = (
         ),
         pytest.param(
             "a: " + "[" * 5000 + "]" * 5000,
-            ["is nested too deeply; no catalogue needs more than a few levels"],
+            ["is nested too deeply; a few levels are enough"],
             id="without bottom",
         ),
         pytest.param("version: 1", ["pools: is missing; list at least one pool"], id="no pools"),

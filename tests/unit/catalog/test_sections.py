@@ -225,7 +225,7 @@ def test_data_far_from_every_pool_is_a_warning(tmp_path: Path) -> None:
     """It may be meant: the data is then moved to any pool."""
     catalog = read(tmp_path, FULL.replace("locations: [eu-west-1], egress", "locations: [us-east-1], egress"))
     assert catalog.warnings == (
-        f"{tmp_path / 'gpu.yaml'}:datasets[0].locations[0]: no pool is in region 'us-east-1' "
+        f"{tmp_path / 'gpu.yaml'}:datasets[0].locations[0]: no pool is said to be in region 'us-east-1' "
         "(dataset 'imagenet')",
     )
     assert read(tmp_path, FULL).warnings == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,10 @@ import pytest
 from airflow_gpu_placement.cli.dag_request import request_of_task
 from airflow_gpu_placement.cli.doctor.check_dags import check_dags
 from airflow_gpu_placement.cli.doctor.finding import FixKind
+from airflow_gpu_placement.cli.request import read_request
 from airflow_gpu_placement.exceptions import RequestError
+from airflow_gpu_placement.model.request import GpuRequest
+from tests.unit.cli.nodes import arguments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +40,7 @@ def training():
     GpuTrainingJobOperator(
         task_id="fixed",
         gpu=GpuRequest(gpus_per_node=8, models=("H100",)),
-        profile="fastest",
+        profile="{{ 'fastest' }}",
         pod_resources={"cpu": "32"},
         **FIXED,
     )
@@ -60,6 +64,13 @@ def training():
         return {"nodes": 3}
 
     GpuTrainingJobOperator(task_id="computed", gpu=plain(), **FIXED)
+    GpuTrainingJobOperator(task_id="part", gpu={"nodes": plain()}, **FIXED)
+    GpuTrainingJobOperator(task_id="whole", gpu="{{ params.gpus }}", **FIXED)
+    GpuTrainingJobOperator(task_id="least", gpu={}, **FIXED)
+    GpuTrainingJobOperator(task_id="number", gpu=8, **FIXED)
+    GpuTrainingJobOperator(task_id="broken", gpu={"nodes": "{{ params. }}"}, **FIXED)
+    GpuTrainingJobOperator(task_id="divided", gpu={"nodes": "{{ 1 // 0 }}"}, **FIXED)
+    GpuTrainingJobOperator(task_id="much", gpu={}, pod_resources={"cpu": "a lot"}, **FIXED)
 
 
 training()
@@ -94,6 +105,12 @@ def test_templates_are_rendered_with_parameters_and_the_date() -> None:
     assert found.pod_resources == {"cpu": "32"}
 
 
+def test_a_request_for_the_least_is_one() -> None:
+    """One GPU is what a task gets that asks for nothing else."""
+    assert request_of_task("llm", "least").gpu == {}
+    assert read_request(Namespace(**arguments(dag="llm", task="least"))).request == GpuRequest()
+
+
 def test_a_mapped_task_with_one_request_is_read() -> None:
     """What is the same for every map index is known without a run."""
     assert request_of_task("llm", "mapped_elsewhere") == ({"nodes": 2}, None, {"memory": "8Gi"})
@@ -105,6 +122,12 @@ def test_a_mapped_task_with_one_request_is_read() -> None:
         pytest.param("llm", "of_the_run", "'dag_run' is undefined", id="a template of the run"),
         pytest.param("llm", "mapped", "differs from one map index to the next", id="mapped over gpu"),
         pytest.param("llm", "computed", "known in a run only", id="the result of another task"),
+        pytest.param("llm", "part", "gpu .* known in a run only", id="a field of another task's result"),
+        pytest.param("llm", "whole", "known in a run only", id="a template for all of it"),
+        pytest.param("llm", "number", "expected a GpuRequest or a dict .* got 8", id="no request"),
+        pytest.param("llm", "broken", "cannot be rendered, in a run neither", id="no template"),
+        pytest.param("llm", "divided", "in a run neither: ZeroDivisionError", id="a template that fails"),
+        pytest.param("llm", "much", "llm.much: pod_resources.cpu: must be a quantity", id="no quantity"),
         pytest.param("llm", "plain", "has no argument gpu", id="another kind of task"),
         pytest.param("llm", "fixd", "has no task 'fixd'; did you mean 'fixed'", id="a misspelt task"),
         pytest.param("lm", "fixed", "no DAG 'lm'; did you mean 'llm'.*broken.py.*no good", id="no such DAG"),

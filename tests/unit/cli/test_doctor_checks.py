@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 RBAC = Path(__file__).resolve().parents[3] / "docker" / "rbac.yaml"
 KNOWN = {"<USD>": "2.5", "<MODEL>": "A100-80GB"}
 A100 = {"cloud.google.com/gke-accelerator": "nvidia-a100-80gb"}
+SPOT = {"cloud.google.com/gke-spot": "true"}
 GOOD = {
     "name": "a",
     "kubernetes_conn_id": "c",
@@ -117,6 +118,18 @@ def reading(pools: Sequence[GpuPool], **values: Any) -> ClusterReading:
             [node("n", labels={"cloud.google.com/gke-provisioning": "spot"})],
             "SignalContradictsCatalog",
             id="spot called reserved",
+        ),
+        pytest.param(
+            {**GOOD, "capacity_type": "spot"},
+            [node("n", labels={"cloud.google.com/gke-provisioning": "standard"})],
+            "SignalContradictsCatalog",
+            id="on demand called spot",
+        ),
+        pytest.param(
+            GOOD,
+            [node("n", labels={"cloud.google.com/gke-provisioning": "spot"}), node("m", labels=SPOT)],
+            "SignalContradictsCatalog",
+            id="spot of which nothing is said",
         ),
         pytest.param(
             {**GOOD, "region": "us-west1"}, [node("n")], "SignalContradictsCatalog", id="another region"

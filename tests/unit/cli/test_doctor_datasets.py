@@ -21,27 +21,37 @@ if TYPE_CHECKING:
 IN_US = "us-central1"  # what the labels of the nodes say
 
 
-def found(folder: Path, locations: list[str], *pools: dict[str, Any], uid: str = "uid-1") -> list[Finding]:
-    """Check one dataset in these locations beside pools of one cluster."""
+def found(
+    folder: Path, locations: list[str], *pools: dict[str, Any], uid: str = "uid-1", silent: bool = False
+) -> list[Finding]:
+    """Check one dataset in these locations beside pools of one cluster, one of whose nodes may be silent."""
     path = folder / "gpu.yaml"
     entries = [{"kubernetes_conn_id": "c", **pool} for pool in pools]
     data = [{"name": "images", "size_gib": 1, "locations": locations}]
     path.write_text(yaml.safe_dump({"version": 1, "pools": entries, "datasets": data}))
     catalog = load(path)
-    seen = SeenNodes((node("n"), node("m")))
+    quiet = {"topology.kubernetes.io/region": ""} if silent else {}
+    seen = SeenNodes((node("n"), node("m", labels=quiet)))
     reading = ClusterReading(key=ClusterKey("c"), pools=catalog.pools, uid=uid, seen=seen)
     return check_datasets(catalog, [reading])
 
 
 def test_pools_get_the_region_of_their_nodes(tmp_path: Path) -> None:
-    """All that say none; each location is a finding of its own, in the order of the file."""
+    """Where one node does not tell it; each location is a finding of its own, in the order of the file."""
     pools = ({"name": "a"}, {"name": "b"}, {"name": "e", "region": "eu"})
-    first, second = found(tmp_path, [IN_US, "eu", "moon"], *pools)
+    first, second = found(tmp_path, [IN_US, "eu", "moon"], *pools, silent=True)
     region = {"region": IN_US}
     assert yaml.safe_load(first.fix) == {"pools": [{"name": "a", **region}, {"name": "b", **region}]}
     assert first.where == f"{tmp_path / 'gpu.yaml'}:datasets[0].locations[0]"
     assert second.where.endswith("datasets[0].locations[2]")
-    assert found(tmp_path, [IN_US], {"name": "a", **region}) == []
+    assert found(tmp_path, [IN_US], {"name": "a", **region}, silent=True) == []
+
+
+def test_data_where_the_nodes_are_is_near(tmp_path: Path) -> None:
+    """A decision takes their word when all of them tell, so that there is nothing to write."""
+    assert found(tmp_path, [IN_US], {"name": "a"}) == []
+    (finding,) = found(tmp_path, [IN_US], {"name": "a", "region": "eu"})
+    assert finding.id == "CatalogDoubtful"
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import yaml
 
+from airflow_gpu_placement.cli.output import print_rows
 from airflow_gpu_placement.cli.place import place
-from airflow_gpu_placement.cli.process import command, load_catalog, print_rows, signal_deadline_seconds
+from airflow_gpu_placement.cli.process import command, load_catalog, signal_deadline_seconds, user_path
 from airflow_gpu_placement.exceptions import CatalogError, GpuPlacementError, RequestError
 from tests.unit.cli.nodes import arguments
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def outcome(error: Exception | None, capsys: pytest.CaptureFixture[str]) -> tuple[object, list[str]]:
+def outcome(error: BaseException | None, capsys: pytest.CaptureFixture[str]) -> tuple[object, list[str]]:
     """Run a command that ends with an error, or with 2, and return its exit code and what it told."""
 
     def run(_: Namespace) -> int:
@@ -45,6 +46,27 @@ def _same_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(None, 2, [], id="a code of its own"),
         pytest.param(RequestError("a\n  b"), 3, ["error: a b"], id="an expected error is one line"),
         pytest.param(
+            RequestError("gpu.a: x\n  more\ngpu.b: y"),
+            3,
+            ["error: gpu.a: x more", "error: gpu.b: y"],
+            id="one line a problem of the request",
+        ),
+        pytest.param(
+            CatalogError(["f: no folder.\nA catalogue to start from:\n\nversion: 1"]),
+            3,
+            ["error: f: no folder."],
+            id="a line is enough on a terminal",
+        ),
+        pytest.param(
+            PermissionError(13, "Permission denied", "/a/b"),
+            3,
+            ["error: /a/b: Permission denied"],
+            id="a file that may not be read",
+        ),
+        pytest.param(
+            KeyboardInterrupt(), 130, ["error: interrupted; what was done before stays done"], id="ctrl-C"
+        ),
+        pytest.param(
             CatalogError(["f:a: x", "f:b: y"]), 3, ["error: f:a: x", "error: f:b: y"], id="one line a mistake"
         ),
         pytest.param(
@@ -56,10 +78,30 @@ def _same_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_errors_become_lines_and_codes(
-    error: Exception | None, code: int, want: list[str], capsys: pytest.CaptureFixture[str]
+    error: BaseException | None, code: int, want: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A script can rely on the code, a person on the line."""
     assert outcome(error, capsys) == (code, want)
+
+
+@pytest.mark.parametrize("given", [{"catalog": ""}, {"bundle_name": ["a", ""]}])
+def test_an_empty_value_is_refused(given: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a shell's variable that is not set; the usual catalogue is not what was meant."""
+
+    def run(_: Namespace) -> int:
+        raise AssertionError("nothing is done")
+
+    with pytest.raises(SystemExit) as left:
+        command(run)(Namespace(verbose=False, **given))
+    assert left.value.code == 3
+    flag = next(iter(given)).replace("_", "-")
+    assert capsys.readouterr().err.startswith(f"error: --{flag}: is given an empty text")
+
+
+def test_a_home_folder_that_is_none_is_refused() -> None:
+    """The flag is named."""
+    with pytest.raises(GpuPlacementError, match="--out: ~nobody-has-it/a: there is no home folder"):
+        user_path("~nobody-has-it/a", "--out")
 
 
 def test_a_missing_catalogue_says_how_to_make_one(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_a_file_is_read_and_flags_win(tmp_path: Path) -> None:
         pytest.param({"gpus_per_node": "many"}, "gpu.gpus_per_node", id="not a number"),
         pytest.param({"nodes": "0"}, "gpu.nodes", id="too small"),
         pytest.param({"runtime_hours_on": ["H100"]}, "--runtime-hours-on: write MODEL=HOURS", id="no pair"),
+        pytest.param({"nodes": "1", "bundle_name": ["b"]}, "--bundle-name says", id="a bundle for nothing"),
         pytest.param({"request": "/no/such/file"}, "/no/such/file: cannot be read", id="no such file"),
     ],
 )
@@ -79,7 +80,13 @@ def test_a_request_that_cannot_be_read_is_refused(values: dict[str, Any], want: 
     [
         pytest.param("- 1", "expected a mapping", id="a list"),
         pytest.param("gpus: 8", "gpu.gpus: unknown field; did you mean", id="an unknown field"),
-        pytest.param("{", "is not YAML", id="broken"),
+        pytest.param("{", r"line 1, column 2: is not valid YAML", id="broken"),
+        pytest.param("", "is empty; it needs at least 'gpus_per_node: 1'", id="empty"),
+        pytest.param("nodes: 1\nnodes: 2", r"nodes: is given twice \(lines 1 and 2\)", id="a key twice"),
+        pytest.param("gpu: {nodes: 1}", "request.yaml:gpu: leave this key out", id="the argument's name"),
+        pytest.param(f"models: {'[' * 5000}{']' * 5000}", "nested too deeply", id="nested"),
+        pytest.param(f"nodes: {'9' * 5000}", "nodes: .* is not a whole number", id="a huge number"),
+        pytest.param("nodes: 1.5\nmin_memory_gb: 80GB", r"gpu.nodes: .*\ngpu.min_memory_gb:", id="two"),
     ],
 )
 def test_a_file_that_is_no_request_is_refused(tmp_path: Path, text: str, want: str) -> None:
@@ -88,3 +95,10 @@ def test_a_file_that_is_no_request_is_refused(tmp_path: Path, text: str, want: s
     path.write_text(text)
     with pytest.raises(RequestError, match=want):
         asked(request=str(path))
+
+
+def test_json_with_tabs_is_read(tmp_path: Path) -> None:
+    """Such JSON is no YAML for each of its parsers."""
+    path = tmp_path / "request.json"
+    path.write_text('{\n\t"nodes": 3\n}')
+    assert asked(request=str(path)).nodes == 3

@@ -64,6 +64,9 @@ def test_the_context_decides_the_cluster() -> None:
         ({}, "nowhere", "no cluster 'missing' (there: 'c', 'd')"),
         ({"clusters": [{"name": "c", "cluster": {}}]}, None, "no server URL"),
         ({"clusters": [{"name": "c", "cluster": {"server": "10.0.0.1:6443"}}]}, None, "no server URL"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "https://a:99999"}}]}, None, "no server URL"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "https://[::1"}}]}, None, "no server URL"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "https://:6443"}}]}, None, "no server URL"),
         ({"users": []}, None, "no user 'u'"),
         ({"users": [{"name": "u", "user": {"tokenFile": "/no/such/file"}}]}, None, "cannot be used"),
     ],
@@ -105,3 +108,32 @@ def test_nothing_is_left_and_nothing_is_taken_from_elsewhere(
     assert asyncio.run(trusts_environment()) is False
     assert os.listdir(tmp_path) == ["netrc"]
     assert Configuration._default is default
+
+
+@pytest.mark.parametrize(
+    ("server", "no_proxy", "direct"),
+    [
+        ("https://10.96.0.1:443", "localhost,10.0.0.0/8", True),
+        ("https://10.96.0.1:443", "localhost, 10.96.0.1", True),
+        ("https://10.96.0.1:443", "192.168.0.0/16,.svc", False),
+        ("https://[fd00::1]:443", "fd00::/8", True),
+        ("https://gpu.example.com", "10.0.0.0/8", False),
+        ("https://gpu.example.com", ".example.com", True),
+        ("https://10.96.0.1:443", "", False),
+    ],
+)
+def test_networks_without_a_proxy_are_reached_directly(
+    server: str, no_proxy: str, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clusters are named in NO_PROXY by their networks, as every other Kubernetes client understands it."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    async def proxy() -> str | None:
+        config = {**CONFIG, "clusters": [{"name": "c", "cluster": {"server": server}}]}
+        async with await client_from_kubeconfig(config) as client:
+            found: str | None = client._wire._api.rest_client.proxy
+            return found
+
+    assert asyncio.run(proxy()) == (None if direct else "http://proxy.example.com:3128")

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_gpu_placement.clusters.errors import (
     Expired,
+    Overtaken,
     from_answer,
     from_event,
     from_exception,
@@ -44,6 +45,16 @@ def test_the_status_decides_the_type(status: int, kind: type[ClusterError], pass
     assert error.status == status
     assert may_pass(error) is passes
     assert str(error) == f"{CALL}: {status} nodes is forbidden"
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "passes"), [("AlreadyExists", Conflict, False), ("Conflict", Overtaken, True)]
+)
+def test_what_exists_is_not_what_was_overtaken(reason: str, kind: type[ClusterError], passes: bool) -> None:
+    """Both are 409: the name is taken, or a quota was changed by somebody else meanwhile."""
+    error = from_answer(CALL, 409, json.dumps({"kind": "Status", "reason": reason}).encode(), {})
+    assert type(error) is kind
+    assert may_pass(error) is passes
 
 
 def test_a_plain_text_answer_is_shown_and_its_wait_kept() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from airflow_gpu_placement.engine.capacity import (
@@ -117,6 +118,11 @@ def test_a_pod_holds_its_gpus_from_binding_to_end(pod: Pod, want: int) -> None:
             id="slices only",
         ),
         pytest.param(
+            kube_node(capacity="8", allocatable="0", more={"nvidia.com/mig-1g.10gb": "56"}),
+            "no GPU of it is offered whole, MIG slices are",
+            id="slices beside devices of before",
+        ),
+        pytest.param(
             kube_node(
                 capacity="2",
                 labels={"nvidia.com/gpu.product": A100_40, "nvidia.com/gpu.count": "2"},
@@ -165,6 +171,33 @@ def test_only_nodes_of_the_selector_and_with_gpus_count() -> None:
     ]
     found = node_capacities(nodes, [], pool(node_selector={"pool": "a"}))
     assert [node.name for node in found] == ["ours"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "want"),
+    [
+        ({"nvidia.com/gpu.present": "true"}, ["bare"]),
+        ({"kubernetes.azure.com/accelerator": "nvidia"}, ["bare"]),
+        ({"feature.node.kubernetes.io/pci-10de.present": "true"}, ["bare"]),
+        ({"nvidia.com/gpu.present": "false", "accelerator": ""}, []),
+        ({"kubernetes.io/os": "linux"}, []),
+    ],
+)
+def test_a_node_that_only_says_that_it_has_gpus_is_told(labels: dict[str, str], want: list[str]) -> None:
+    """Its driver or its device plugin is missing, and nothing tells which GPU it would be."""
+    found = node_capacities([kube_node("bare", capacity="0", labels=labels)], [], pool())
+    assert [one.name for one in found] == want
+    assert [one.free for one in found] == [0] * len(want)
+    assert len(capacity_warnings(found)) == len(want)
+
+
+def test_what_pods_may_use_is_there() -> None:
+    """A report of a node may leave out its capacity."""
+    node = msgspec.structs.replace(
+        kube_node(), status=msgspec.structs.replace(kube_node().status, capacity={})
+    )
+    (found,) = node_capacities([node], [], pool())
+    assert (found.capacity, found.free) == (8, 8)
 
 
 def test_the_zone_is_read_from_either_label() -> None:

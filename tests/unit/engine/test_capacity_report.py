@@ -78,6 +78,33 @@ def test_preemption_frees_what_less_important_pods_hold() -> None:
     assert reclaimable(closed, pods, pool(), priority=50, admission="kube-scheduler") == 0
 
 
+def test_pods_of_kueue_are_known_by_annotations_too() -> None:
+    """Topology-aware scheduling names the workload of a pod in one."""
+    pod = msgspec.to_builtins(pod_with("2", priority=0))
+    pod["metadata"]["annotations"] = {"kueue.x-k8s.io/workload": "w"}
+    found = reclaimable_by_admission([kube_node()], [msgspec.convert(pod, Pod)], pool(), priority=1)
+    assert found == {"kube-scheduler": 2, "kueue-tas": 2}
+
+
+def test_what_is_promised_is_not_held_yet() -> None:
+    """The share of a pod that the scheduler has promised a node is neither free nor used."""
+    pod = msgspec.to_builtins(kube_pod(container("6"), node="", phase="Pending"))
+    pod["status"]["nominatedNodeName"] = "n1"
+    pods = [kube_pod(container("1")), msgspec.convert(pod, Pod)]
+    found = report([kube_node()], pods, pool())
+    assert (found.used, found.free, found.pending_demand) == (1, 1, 6)
+
+
+def test_a_node_without_a_pod_slot_takes_nothing() -> None:
+    """Its free GPUs are for nobody; pods that gave way would make room again."""
+    nodes = [kube_node("full", more={"pods": "1"}), kube_node("open", capacity="4", more={"pods": "9"})]
+    pods = [kube_pod(container("1"), node="full")]
+    found = report(nodes, pods, pool())
+    assert (found.total, found.free, found.usable_nodes, found.largest_block) == (12, 4, 1, 4)
+    assert found.reasons == ("full: no pod slot is free",)
+    assert reclaimable(nodes, pods, pool(), priority=1, admission="kube-scheduler") == 1
+
+
 @pytest.mark.parametrize(
     ("pods_wanted", "gpus", "now", "ever"),
     [

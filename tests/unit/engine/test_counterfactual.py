@@ -86,3 +86,12 @@ def test_unlabelled_nodes_for_a_switched_board_would_have_to_be_told_and_declare
     changes = {change.path: change.after for one in requirements for change in one.changes}
     assert changes["/pool/gpu/interconnect"] == "nvswitch"
     assert apply_all(decision, "p", requirements).chosen == "p"
+
+
+def test_nodes_like_the_declared_ones_would_have_to_be_there() -> None:
+    """The request names no model: the new nodes have that of the catalogue, of the form that is asked for."""
+    node = msgspec.structs.replace(seen(), gpu=None, labels={})
+    request = GpuRequest(form_factors=("PCIe",))
+    decision = decide(request, [pool(model="H100", memory_gb=80, per_node=8)], signals("p", node))
+    assert [reason.code for reason in decision.verdicts[0].reasons] == [ReasonCode.SIGNALS_MISSING]
+    assert apply_all(decision, "p", counterfactual(decision, "p")).chosen == "p"

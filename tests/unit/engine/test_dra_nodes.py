@@ -43,6 +43,15 @@ def test_on_a_node_with_a_device_plugin_the_plugin_serves() -> None:
     assert (node.capacity, node.free) == (8, 8)
 
 
+def test_a_plugin_that_was_removed_serves_nothing() -> None:
+    """It leaves a 0 behind, and the scheduler asks DRA."""
+    objects = DraObjects(slices=(slice_of(gpu("gpu-0")),), classes=(device_class(),))
+    (node,) = capacities(objects, kube_node(capacity="0"))
+    assert (node.capacity, node.free, node.unusable_because) == (1, 1, None)
+    (alone,) = capacities(DraObjects(), kube_node(capacity="8", allocatable="0"))
+    assert (alone.capacity, alone.free) == (8, 0)
+
+
 def test_a_pod_that_dra_served_is_counted_by_its_claim_alone() -> None:
     """It asks for the resource and still takes nothing of what is allocatable."""
     pod = msgspec.to_builtins(kube_pod(container("2")))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from airflow_gpu_placement.engine.explain import details, from_json, line, table, table_text, to_json
 from airflow_gpu_placement.engine.place import replay
@@ -68,6 +70,29 @@ def test_the_line_says_when_the_price_is_unknown() -> None:
     assert line(decision) == (
         "1/1 GPU pools fit llm.train: chose p (H100 80 GB SXM, 1 x 8 GPUs, price unknown)"
     )
+
+
+def test_an_unknown_price_makes_no_total() -> None:
+    """Nothing that is unknown counts as 0 USD, and what is known beside it is told as such."""
+    unknown = decide(GpuRequest(gpus_per_node=8), [pool()], signals("p", seen()))
+    (row,) = [line for line in table_text(unknown).splitlines() if line.startswith("p ")]
+    assert row.split()[5:9] == ["chosen", "8", "?", "?"]
+    waited = decide(
+        GpuRequest(gpus_per_node=8),
+        [pool()],
+        signals("p", seen()),
+        setting=Setting(profile=next(one for one in BUILT_IN_PROFILES if one.name == "balanced")),
+    )
+    (row,) = [line for line in table_text(waited).splitlines() if line.startswith("p ")]
+    assert row.split()[8:10] == ["?", "+"]
+
+
+def test_brackets_in_a_name_are_no_style() -> None:
+    """A mapped task or a file may have such a name."""
+    decision = msgspec.structs.replace(one_fits(), subject="requests[all].yaml")
+    console = Console(width=200, file=io.StringIO())
+    console.print(table(decision))
+    assert "requests[all].yaml: 16 GPUs" in console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
 
 
 def test_the_line_survives_an_empty_catalogue() -> None:

@@ -192,6 +192,9 @@ def test_labels_tell_the_card(labels: dict[str, str], want: str | None) -> None:
         pytest.param("H100-PCIe", "NVIDIA-H100-80GB-HBM3", False, id="a form factor in the name must be met"),
         pytest.param("H100-MEGA", "NVIDIA-H100-80GB-HBM3", False, id="a variant in the name must be met"),
         pytest.param("RTX6000-Ada", "NVIDIA-RTX-6000-Ada-Generation", True, id="a name without separators"),
+        pytest.param("a6000", "NVIDIA-RTX-A6000", True, id="a name without its brand"),
+        pytest.param("A6000", "Quadro-RTX-6000", False, id="which is not the older card"),
+        pytest.param("GB200-NVL72", "NVIDIA-GB200", True, id="a rack says nothing of the card"),
         pytest.param("NVIDIA-X9-Turbo", "X9-turbo", True, id="an unknown product by its own name"),
     ],
 )
@@ -208,7 +211,9 @@ def test_what_is_not_a_known_name_has_no_canonical_model(text: str) -> None:
 
 def test_a_number_of_several_models_is_told_with_all_of_them() -> None:
     """A bare number is refused with the models that it may mean."""
-    assert suggest("6000") == "it may mean Quadro-RTX-6000, RTX-6000-Ada, RTX-PRO-6000: name one"
+    meant = "it may mean Quadro-RTX-6000, RTX-6000-Ada, RTX-PRO-6000: name one"
+    assert suggest("6000") == meant
+    assert suggest("RTX6000") == meant
 
 
 def test_a_slip_is_told_with_the_nearest_name() -> None:
@@ -245,6 +250,12 @@ def test_an_unheard_of_name_is_told_with_what_is_on_offer() -> None:
         ),
         pytest.param(
             {"cloud.google.com/gke-gpu-sharing-strategy": "mps"}, 4, "mps: 4 shares", id="GKE's sharing"
+        ),
+        pytest.param(
+            {"cloud.google.com/gke-max-shared-clients-per-gpu": "4"},
+            4,
+            "sharing: 4 shares",
+            id="GKE's clients of one GPU",
         ),
         pytest.param(
             gfd("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"),

@@ -15,8 +15,9 @@ from airflow_gpu_placement.engine.gpu_wanted import (
     min_memory_ok,
     request_of,
     selector_for,
+    slice_pods,
 )
-from tests.unit.engine.builders import A100_40, H100, kube_node, pool
+from tests.unit.engine.builders import A100_40, H100, kube_node, kube_pod, pool
 
 if TYPE_CHECKING:
     from airflow_gpu_placement.model.kube import Node
@@ -49,6 +50,30 @@ def test_nodes_that_have_what_is_wanted(text: str, want: tuple[str, ...]) -> Non
     """By model, memory and number on one node; slices are wanted by their profile."""
     assert eligible_nodes(NODES, [], pool(), request_of(text)) == want
     assert matches(NODES, [], pool(), request_of(text)) is bool(want)
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "if_empty"),
+    [
+        ("H100-MIG-1g.10gb:2", 3, 7),
+        ("H100-MIG-1g.10gb:8", 0, 0),
+        ("A100-MIG-1g.10gb:1", 0, 0),
+        ("H100-MIG-3g.40gb:1", 0, 0),
+    ],
+)
+def test_pods_with_slices_are_counted_node_by_node(text: str, now: int, if_empty: int) -> None:
+    """Of the profile alone; a closed node, and one without a pod slot, may be empty once."""
+    slices = {"nvidia.com/mig-1g.10gb": "4"}
+    nodes = [
+        kube_node("used", capacity="0", more={"nvidia.com/mig-1g.10gb": "7"}),
+        kube_node("open", capacity="0", more=slices),
+        kube_node("closed", capacity="0", more=slices, unschedulable=True),
+    ]
+    asked = {"name": "main", "resources": {"limits": {"nvidia.com/mig-1g.10gb": "5"}}}
+    pods = [kube_pod(asked, node="used")]
+    wanted = request_of(text)
+    assert slice_pods(nodes, pods, pool(), wanted) == now
+    assert slice_pods(nodes, pods, pool(), wanted, if_empty=True) == if_empty
 
 
 @pytest.mark.parametrize("text", ["", ":8", "A100:0"])

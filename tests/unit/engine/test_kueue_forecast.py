@@ -8,7 +8,7 @@ import pytest
 
 from airflow_gpu_placement.engine.gpu_models import wanted_model
 from airflow_gpu_placement.engine.kueue import forecast
-from tests.unit.engine.kueue_objects import A40, A100, cluster_queue, flavor, group, objects
+from tests.unit.engine.kueue_objects import A40, A100, cluster_queue, flavor, group, objects, workload
 
 CPU_GROUP = {
     "coveredResources": ["cpu", "pods"],
@@ -33,8 +33,7 @@ MIXED = objects(
     [
         ("A100", 4, {}, True, True),
         ("A100", 6, {}, False, False),
-        ("A40", 8, {"cpu": "64", "pods": 4}, True, True),
-        ("A40", 8, {"cpu": "64", "pods": 5}, False, False),
+        ("A40", 8, {"cpu": "64"}, True, True),
         ("A40", 8, {"cpu": "64.6"}, False, False),
         ("A40", 8, {"memory": "1Gi"}, False, False),
         ("H100", 1, {}, False, False),
@@ -47,6 +46,15 @@ def test_every_resource_needs_quota(
     found = forecast(MIXED, "ml", gpus, wanted=(wanted_model(model),), others=others)
     assert (found.fits_now, found.fits_ever) == (now, ever)
     assert bool(found.because) is not now
+
+
+@pytest.mark.parametrize(("pods", "want"), [(1, True), (4, True), (5, False)])
+def test_pods_are_counted_where_there_is_quota_for_them(pods: int, want: bool) -> None:
+    """Nobody asks for them by name, and a queue without such a quota takes any number."""
+    a40 = (wanted_model("A40"),)
+    assert forecast(MIXED, "ml", 8, wanted=a40, pods=pods).fits_now is want
+    bare = objects(cluster_queue("ml", group(a40="8")))
+    assert forecast(bare, "ml", 8, wanted=a40, pods=pods).fits_now
 
 
 @pytest.mark.parametrize(
@@ -67,6 +75,27 @@ def test_the_flavour_is_chosen_as_the_queue_says(when_can_borrow: str, want: str
     )
     found = forecast(kueue, "ml", 4)
     assert (found.flavor, found.borrows) == (want, want == "f1")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "priority", "because"),
+    [
+        ("BestEffortFIFO", 0, ""),
+        ("StrictFIFO", 0, "1 workload waits ahead in StrictFIFO order in ClusterQueue ml"),
+        ("StrictFIFO", 1, ""),
+    ],
+)
+def test_the_first_of_a_strict_queue_holds_back_other_flavours(
+    strategy: str, priority: int, because: str
+) -> None:
+    """A workload that waits for an A100 keeps one out that would get an A40."""
+    kueue = objects(
+        cluster_queue("ml", group(a40="8", a100="4"), reserved={"a100": 4}, queueingStrategy=strategy),
+        workloads=(workload("first", 4),),
+    )
+    found = forecast(kueue, "ml", 8, wanted=(wanted_model("A40"),), priority=priority)
+    assert (found.fits_now, found.fits_ever, found.because) == (not because, True, because)
+    assert found.flavor == (None if because else "a40")
 
 
 def test_a_forecast_for_no_queue_is_told() -> None:

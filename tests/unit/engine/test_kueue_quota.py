@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from airflow_gpu_placement.engine.kueue import stopped
+from airflow_gpu_placement.engine.kueue import quota_of_queue, stopped
 from airflow_gpu_placement.engine.kueue.pending import ObservedAdmission, predicted_wait
 from airflow_gpu_placement.model.kueue import ClusterQueue, Cohort, KueueObjects, ResourceFlavor
 from airflow_gpu_placement.model.pool import KueueQueue
@@ -15,6 +15,8 @@ from tests.unit.engine.builders import NOW
 from tests.unit.engine.kueue_objects import (
     A40,
     A100,
+    ACTIVE,
+    GPU,
     a100_pool,
     admitted,
     cluster_queue,
@@ -255,3 +257,26 @@ def test_what_could_be_reclaimed_is_not_available(policy: str, priority: int, wa
     )
     found = quota(kueue, priority=priority)
     assert (found.available, found.reclaimable) == (0, want)
+
+
+def held_by(**status: Any) -> int:
+    """Ask what is held in flavour ``a100`` of a queue whose status does not tell reservations."""
+    queue = msgspec.to_builtins(cluster_queue("ml", group(a100="8")))
+    queue["status"] = {"conditions": [ACTIVE], **status}
+    seen = (admitted("w", 3, at="2026-01-05T10:00:00Z"), workload("waits", 4))
+    return quota(objects(msgspec.convert(queue, ClusterQueue), workloads=seen)).reserved
+
+
+def test_a_status_without_reservations_is_no_empty_queue() -> None:
+    """What workloads hold is the least, and so is what is fully admitted; reservations say it all."""
+    usage = [{"name": "a100", "resources": [{"name": GPU, "total": "5"}]}]
+    assert held_by() == 3
+    assert held_by(flavorsUsage=usage) == 5
+    assert held_by(flavorsUsage=usage, flavorsReservation=[]) == 0
+
+
+def test_no_flavour_at_all_gives_nothing() -> None:
+    """And says so."""
+    queue = cluster_queue("ml", group(a100="8"))
+    found = quota_of_queue(objects(queue), queue, local_queue(), (), resource=GPU)
+    assert (found.available, found.stopped_because) == (0, "no flavour of ClusterQueue ml matches")

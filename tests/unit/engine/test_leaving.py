@@ -27,6 +27,7 @@ def labelled(**labels: str) -> Node:
         "scheduled": "cloud.google.com/scheduled-maintenance-time",
         "action": "aws-node-termination-handler/action",
         "slices": "nvidia.com/mig.config.state",
+        "driver": "nvidia.com/gpu-driver-upgrade-state",
     }
     return kube_node(
         labels={"nvidia.com/gpu.product": H100, **{keys[one]: value for one, value in labels.items()}}
@@ -65,8 +66,12 @@ def in_condition(kind: str, status: str) -> Node:
         pytest.param(labelled(ongoing="NONE"), None, id="not under maintenance"),
         pytest.param(labelled(asked="true"), "maintenance is asked for", id="maintenance asked for"),
         pytest.param(labelled(asked="false"), None, id="no maintenance asked for"),
-        pytest.param(labelled(scheduled="1767614400"), "maintenance is scheduled", id="scheduled"),
+        pytest.param(labelled(scheduled="soon"), "maintenance is scheduled", id="scheduled, who knows when"),
+        pytest.param(labelled(scheduled="9" * 40), "maintenance is scheduled", id="scheduled for no date"),
         pytest.param(labelled(action="cordon-and-drain"), "about to be taken away", id="to be drained"),
+        pytest.param(labelled(driver="drain-required"), "its driver is about to be replaced", id="driver"),
+        pytest.param(labelled(driver="upgrade-required"), None, id="a driver that is not the newest"),
+        pytest.param(labelled(driver="upgrade-done"), None, id="the newest driver"),
         pytest.param(labelled(slices="pending"), "its MIG slices are being changed", id="being cut"),
         pytest.param(labelled(slices="success"), None, id="cut"),
         *(
@@ -80,6 +85,11 @@ def in_condition(kind: str, status: str) -> Node:
                 ("NetworkingReady", "False", "NetworkingReady=False"),
                 ("StorageReady", "False", "StorageReady=False"),
                 ("ContainerRuntimeReady", "False", "ContainerRuntimeReady=False"),
+                ("MemoryPressure", "True", "MemoryPressure=True"),
+                ("DiskPressure", "True", "DiskPressure=True"),
+                ("DiskPressure", "False", None),
+                ("PIDPressure", "True", "PIDPressure=True"),
+                ("NetworkUnavailable", "True", "NetworkUnavailable=True"),
             )
         ),
     ],

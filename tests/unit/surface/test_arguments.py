@@ -78,6 +78,22 @@ def test_a_wrong_argument_says_where_and_what_instead(arguments: dict[str, Any],
         check_arguments(operator(**arguments))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"placement_timeout": 5},
+        {"ttl_seconds_after_finished": "1 day"},
+        {"resume": "sometimes"},
+        {"on_unreachable": "ignore"},
+    ],
+)
+def test_what_no_template_changes_is_refused_when_the_dag_is_read(arguments: dict[str, Any]) -> None:
+    """The author is told before anything runs."""
+    (name,) = arguments
+    with pytest.raises(RequestError, match=f"^{name}: "):
+        operator(**arguments)
+
+
 def test_every_wrong_argument_is_named_at_once() -> None:
     """One run of a DAG shows all mistakes."""
     with pytest.raises(RequestError) as caught:

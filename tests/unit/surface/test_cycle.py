@@ -35,9 +35,9 @@ async def nobody(conn_id: str, context: str | None) -> ClusterClient:
     raise Unreachable(f"{conn_id}/{context} is down")
 
 
-def decided(folder: Path, **gpu: Any) -> Decision:
+def decided(folder: Path, text: str = TEXT, **gpu: Any) -> Decision:
     """Decide as a task of the team vision does."""
-    catalog = read(folder, TEXT)
+    catalog = read(folder, text)
     resolved = resolve(catalog, GpuRequest(**gpu), profile="fastest", dag_id="d", team="vision")
     return asyncio.run(
         cycle.decide(
@@ -75,3 +75,29 @@ def test_nodes_with_a_model_of_the_catalogue_are_found(
     decision = decided(tmp_path, models="nvidia-b400-hbm4", min_memory_gb=300)
     assert decision.chosen == "p"
     assert decision.verdicts[0].gpu == "B400 320 GB"
+
+
+DATA = """
+datasets: [{name: images, size_gib: 100, locations: [eu-west-1]}]
+egress: [{from: eu-west-1, to: "us-*", usd_per_gib: 0.3, origin: our contract}]
+"""
+
+
+def test_ways_to_where_the_nodes_are_have_the_catalogue_s_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A region that only labels tell is priced as one that the catalogue says."""
+
+    async def collected(*_: Any, **__: Any) -> Snapshot:
+        return snapshot(signals("p", seen(region="us-east-1")))
+
+    monkeypatch.setattr(cycle, "collect", collected)
+    decision = decided(tmp_path, TEXT + DATA, data="images")
+    assert [(way.target, way.usd_per_gib, way.origin) for way in decision.setting.egress] == [
+        ("us-east-1", 0.3, "our contract")
+    ]
+    assert decision.chosen_pool is not None
+    assert decision.chosen_pool.place.region == "us-east-1"
+    (cost,) = [one.cost for one in decision.verdicts]
+    assert cost is not None
+    assert {term.name: term.usd for term in cost.terms}["egress"] == 30

@@ -128,6 +128,21 @@ def test_a_watch_that_broke_is_begun_anew_with_a_growing_pause() -> None:
     assert (task.latest.phase, task.latest.cause) == (AttemptPhase.ENDED, "WatchBroke")
 
 
+def test_breaks_that_are_far_apart_do_not_add_up() -> None:
+    """A training may take weeks; a watch that breaks once a week is no reason to give its job up."""
+    long_ago = datetime.now(UTC) - timedelta(days=7)
+    task = Task(launched(watch_breaks=3, watch_broke_at=long_ago))
+    trigger = task.deferred("execute_complete", event=BROKE).trigger
+    assert isinstance(trigger, RemoteJobTrigger)
+    assert trigger.pause_seconds == 15.0
+    assert task.latest.watch_breaks == 1
+    assert task.latest.watch_broke_at is not None
+    assert task.latest.watch_broke_at > long_ago
+    recent = Task(launched(watch_breaks=3, watch_broke_at=datetime.now(UTC) - timedelta(minutes=10)))
+    with pytest.raises(RemoteJobLost, match="broke 4 times"):
+        recent.operator.execute_complete(recent.context, BROKE)
+
+
 def test_a_deferral_that_failed_is_taken_for_a_watch_that_broke() -> None:
     """Airflow loses the type and the text of what a trigger raises."""
     task = Task(launched())
@@ -266,6 +281,20 @@ def test_what_a_watcher_needs_survives_the_triggers_storage() -> None:
     assert again.serialize() == trigger.serialize()
     assert again.policy == known.loss
     assert again.pause_seconds == 15.0
+
+
+def test_a_triggerer_that_is_older_than_the_workers_still_watches() -> None:
+    """Airflow would fail a trigger that cannot be made four times within seconds, and the job be given up."""
+    later: dict[str, Any] = {"from_a_later_version": {"x": 1}}
+    known = launched()
+    watching = RemoteJobTrigger(**watch_arguments(known, None), **later)
+    assert watching.serialize() == RemoteJobTrigger(**watch_arguments(known, None)).serialize()
+    for waiting in (
+        ProofTrigger.of(known, labels={}, until=datetime.now(UTC)),
+        PauseTrigger(until=datetime.now(UTC).isoformat()),
+    ):
+        arguments = waiting.serialize()[1]
+        assert type(waiting)(**arguments, **later).serialize()[1] == arguments
 
 
 def test_a_launch_is_kept_apart_from_the_moves_before_it() -> None:

@@ -33,3 +33,17 @@ def test_importing_the_package_and_its_plugin_loads_no_kubernetes_client() -> No
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "kubernetes_asyncio" not in process.stdout
+
+
+def test_reading_a_dag_with_the_operator_loads_no_kubernetes_client() -> None:
+    """Every parse of every DAG file pays for what the operator imports."""
+    code = (
+        "import sys, airflow_gpu_placement as package\n"
+        "package.GpuTrainingJobOperator(task_id='t', image='i', gpu=package.GpuRequest())\n"
+        "heavy = {'kubernetes_asyncio', 'kubernetes', 'pandas', 'numpy'}\n"
+        "print('loaded', sorted(heavy & set(sys.modules)))"
+    )
+
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert process.stdout.splitlines()[-1] == "loaded []"

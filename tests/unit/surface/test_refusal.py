@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from airflow_gpu_placement.clusters.errors import Overtaken
 from airflow_gpu_placement.engine.history import history_of
 from airflow_gpu_placement.exceptions import (
     ClusterError,
+    Conflict,
     Forbidden,
     GpuPlacementError,
     NotFound,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.attempt import AttemptRecord
 
 QUOTA = 'jobs.batch "j" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1'
+UNCOUNTED = 'jobs.batch "j" is forbidden: status unknown for quota: jobs, resources: count/jobs.batch'
 POLICY = "jobs.batch \"j\" is forbidden: ValidatingAdmissionPolicy 'cost' with binding 'c' denied request: no"
 WEBHOOK = 'admission webhook "cost.example.com" denied the request: label cost-center is missing'
 OF_WEBHOOK = 'admission webhook "tenants.example.com" denied the request: GPU quota of team exceeded'
@@ -67,6 +70,9 @@ def grades(monkeypatch: pytest.MonkeyPatch) -> list[EndGrade]:
         pytest.param(ClusterError("no", status=500), REFUSED, "CreateRefused", id="500"),
         pytest.param(ClusterError(DOWN, status=500), REFUSED, "CreateRefused", id="a webhook is down"),
         pytest.param(Unreachable("no"), REFUSED, "ClusterUnreachable", id="no answer"),
+        pytest.param(Overtaken("no", status=409), REFUSED, "CreateRefused", id="a quota that others changed"),
+        pytest.param(Forbidden(UNCOUNTED, status=403), REFUSED, "QuotaExceeded", id="a new quota"),
+        pytest.param(Conflict("no", status=409), SET_UP, "CreateRefused", id="a name that is taken"),
         pytest.param(Forbidden("no", status=403), SET_UP, "CreateRefused", id="403"),
         pytest.param(NotFound("no", status=404), SET_UP, "CreateRefused", id="404"),
         pytest.param(ClusterError(POLICY, status=422), SET_UP, "CreateRefused", id="an admission policy"),

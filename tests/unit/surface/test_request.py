@@ -69,10 +69,12 @@ def test_an_empty_list_may_be_rendered() -> None:
 
 
 @pytest.mark.parametrize("field", ["models", "form_factors", "data"])
-@pytest.mark.parametrize("empty", ["", " ", [""], [" "], "['']", "a,,b", ",", "['H100', '']"])
+@pytest.mark.parametrize("empty", ["", " ", [""], [" "], "None", "['']", "a,,b", ",", "['H100', '']"])
 def test_an_empty_text_is_not_taken_for_everything(field: str, empty: object) -> None:
     """A template that renders to nothing must not make any GPU or any region do."""
-    with pytest.raises(RequestError, match=f"gpu.{field}: an empty text names nothing .* or write \\[\\]"):
+    with pytest.raises(
+        RequestError, match=f"gpu.{field}: an empty text, or 'None', names nothing .* or write \\[\\]"
+    ):
         parse_request({field: empty})
 
 
@@ -173,6 +175,17 @@ def test_what_was_read_is_read_again_the_same() -> None:
             {"time": {"priority": 3}},
             "gpu.time.priority: unknown field; it belongs one level up, beside 'time'",
             id="a field one level too deep",
+        ),
+        pytest.param(
+            {"checkpoint": "s3://bucket/llm"},
+            "gpu.checkpoint: must be a dict with some of uri, size_gib, interval_minutes; leave it out to "
+            "ask for nothing",
+            id="a group that is a text",
+        ),
+        pytest.param(
+            {"gpus_per_node": "9" * 100},
+            f"gpu.gpus_per_node: Input should be less than or equal to 1024 (got '{'9' * 76}...)",
+            id="a long value",
         ),
         pytest.param(
             {"gpus_per_node": 0},
@@ -303,3 +316,22 @@ def test_every_problem_is_named_at_once() -> None:
         parse_request({"gpus_per_node": 0, "nodes": -1})
 
     assert str(caught.value).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "want"),
+    [
+        pytest.param({"gpus": 8}, "unknown field; did you mean 'gpus_per_node'?", id="misspelt"),
+        pytest.param({"count": 8}, "unknown field; write gpus_per_node", id="a count"),
+        pytest.param({"regions": ["eu"]}, "it belongs to the group 'where'", id="the wrong group"),
+        pytest.param({"where": {"region": "eu"}}, "did you mean 'regions'?", id="misspelt in a group"),
+        pytest.param({"network": "ib"}, "must be a dict with some of kinds, min_gbps", id="no group"),
+    ],
+)
+def test_a_wrong_object_says_the_same_when_the_dag_is_read(fields: dict[str, Any], want: str) -> None:
+    """The hints are those of a dict, and every mistake is told at once."""
+    with pytest.raises(ValidationError) as caught:
+        GpuRequest(**fields, nodes=0)
+
+    assert caught.value.error_count() == 2
+    assert want in str(caught.value)

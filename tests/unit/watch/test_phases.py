@@ -90,3 +90,13 @@ def test_the_end_is_told(reporter: PhaseReporter, told: list[str]) -> None:
         observed(), Outcome(kind=OutcomeKind.INFRASTRUCTURE, cause="NodeLost", message="node n1 is lost")
     )
     assert told == ["suspected: n1", "NodeLost: node n1 is lost"]
+
+
+def test_troubles_that_are_worded_anew_each_time_do_not_fill_the_log(
+    reporter: PhaseReporter, told: list[str]
+) -> None:
+    """A credential plugin tells the number of each request that was refused, for days if nobody mends it."""
+    for request in range(1000):
+        reporter.tell_troubles(frozenset({f"request {request} was refused", "403: no"}))
+    assert len(told) <= 21
+    assert sum("403: no" in line for line in told) == 1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import pytest
 
+from airflow_gpu_placement.engine.classify import classify
 from airflow_gpu_placement.exceptions import Forbidden, Unreachable
-from airflow_gpu_placement.model.outcome import LossPolicy
+from airflow_gpu_placement.model.kube import ObjectMeta
+from airflow_gpu_placement.model.outcome import LossPolicy, OutcomeKind
 from airflow_gpu_placement.watch.followed import JobRef, Subscription
 from airflow_gpu_placement.watch.starting import JobEvent, Starting
 from tests.unit.engine.remote_jobs import RUNNING, job, pod, seen
@@ -64,7 +68,22 @@ def test_the_wait_is_measured_until_every_pod_has_started() -> None:
     idle, runs = seen(pod(node="", phase="Pending")), seen(pod(RUNNING))
     assert look(watch, start, 7.0, idle).waited_seconds == 7.0
     assert look(watch, start, 8.0, runs).waited_seconds is None
-    assert look(watch, start, 9.0, idle).waited_seconds is None
+    assert look(watch, start, 9.0, runs).waited_seconds is None
+
+
+def test_a_job_that_was_suspended_is_not_late() -> None:
+    """It has run for an hour, its pods were taken away, and it has none until somebody lets it go on."""
+    watch = Watch([])
+    start = starting(watch)
+    made = ObjectMeta(name="j", creation_timestamp="2026-01-05T10:00:00Z")
+    of = msgspec.structs.replace(job(suspend=True), metadata=made)
+    old: dict[str, Any] = {"of": of, "now": datetime(2026, 1, 5, 12, 0, tzinfo=UTC)}
+    suspended = seen(**old)
+    assert classify(suspended, POLICY).cause == "StartTimeout"
+    look(watch, start, 8.0, seen(pod(RUNNING), **old))
+    for observation in (suspended, seen(pod(phase="Pending"), **old)):
+        measured = look(watch, start, 7200.0, observation)
+        assert classify(measured, POLICY).kind is OutcomeKind.RUNNING
 
 
 def test_the_word_of_the_scheduler_counts_while_it_lasts() -> None:

@@ -153,3 +153,35 @@ def test_renewals_that_come_again_start_the_clocks(store: ClusterStore, now: Now
     assert not store.leases.is_deaf
     now.at += 3
     assert store.leases.silent_seconds("n1") == 3
+
+
+def test_machines_that_come_and_go_are_not_remembered_for_ever(store: ClusterStore, now: Now) -> None:
+    """An autoscaler makes thousands of them a day; only one that a followed job was on still matters."""
+    mine = store.subscribe(REF)
+    store.nodes_listed([node("mine")])
+    store.pod_changed("ADDED", pod("1", "mine"))
+    for number in range(100):
+        store.node_changed("ADDED", node(f"machine-{number}"))
+        store.node_changed("DELETED", node(f"machine-{number}"))
+    store.nodes_listed([node("mine"), *(node(f"listed-{number}") for number in range(100))])
+    store.nodes_listed([node("mine")])
+    assert remembered(store) == set()
+    store.node_changed("DELETED", node("mine"))
+    assert remembered(store) == {"mine"}
+    assert not seen(store).nodes["mine"].exists
+    store.pod_changed("ADDED", pod("2", "machine-7"))
+    now.at += 6
+    woken(mine)
+    assert not seen(store).nodes["mine"].exists
+    assert seen(store).nodes["machine-7"].exists, "its own moment begins with the first look"
+    store.wake_some(100)
+    now.at += 6
+    assert not seen(store).nodes["machine-7"].exists
+    store.unsubscribe(mine)
+    store.nodes_listed([])
+    assert remembered(store) == set()
+
+
+def remembered(store: ClusterStore) -> set[str]:
+    """Return the nodes that are gone and not forgotten."""
+    return set(store._nodes._missing_since)
