@@ -1,4 +1,4 @@
-"""What a pod of the job needs beside GPUs: a pod slot of its node, and the CPU and memory it asks for."""
+"""What a pod of the job needs beside GPUs: a pod slot of its node, and CPU, memory and the like."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GIB = 2**30
 def pods_beside(needs: Mapping[str, int], spare: Mapping[str, int], pods: int) -> int:
     """Return how many of so many pods find there what each needs beside GPUs.
 
-    CPU or memory that is needed and nothing tells of counts as none. A node that does not tell its pod slots
+    What is needed and nothing tells of counts as none. A node that does not tell its pod slots
     is taken to have enough: every kubelet tells them, so they are missing only where the rest is incomplete.
     """
     for resource, needed in needs.items():
@@ -51,16 +51,24 @@ def usable(question: Question, nodes: Iterable[NodeCapacity]) -> list[tuple[Node
 
 
 def words(amounts: Mapping[str, int]) -> str:
-    """Spell amounts for people: ``64 CPUs and 200 GiB``."""
-    return " and ".join(_amount(resource, amount) for resource, amount in amounts.items())
+    """Spell amounts for people: ``64 CPUs, 200 GiB of memory and 4 of rdma/hca``."""
+    *others, last = [_amount(resource, amount) for resource, amount in amounts.items()]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def name_of(resource: str) -> str:
     """Name a resource for people."""
-    return _NAMES[resource]
+    return _NAMES.get(resource, resource)
 
 
 def _amount(resource: str, amount: int) -> str:
     if resource == SLOTS:
         return "a pod slot" if amount == 1 else f"{amount} pod slots"
-    return f"{amount / 1000:g} CPUs" if resource == "cpu" else f"{amount / _GIB:.4g} GiB"
+    if resource == "cpu":
+        return f"{amount / 1000:g} CPUs"
+    size = f"{amount / _GIB:.4g} GiB" if _is_size(resource) else f"{amount}"
+    return f"{size} of {resource}"
+
+
+def _is_size(resource: str) -> bool:
+    return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")

@@ -1,6 +1,7 @@
 """What the pods of a cluster hold of its nodes, and what they wait for: counted once for all of its pools.
 
-Beside devices a pod takes one of its node's pod slots, CPU and memory. A pod that the scheduler has promised
+Beside GPUs a pod takes one of its node's pod slots, CPU, memory and whatever else it asks for, such as RDMA
+devices. A pod that the scheduler has promised
 a node, where others make way for it, holds its share there already; one for which there is no room at all
 gets the next node that a pool adds. Pods of a negative priority, which wait only to be pushed aside, do
 neither: a remote job has the priority 0.
@@ -8,10 +9,18 @@ neither: a remote job has the priority 0.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.capacity_pods import is_live, pod_devices, pod_units, used_devices
+from airflow_gpu_placement.engine.capacity_pods import (
+    is_live,
+    names_asked,
+    pod_devices,
+    pod_units,
+    used_devices,
+)
 from airflow_gpu_placement.engine.quantity import is_quantity, units
 
 if TYPE_CHECKING:
@@ -21,10 +30,13 @@ if TYPE_CHECKING:
     from airflow_gpu_placement.model.pool import GpuPool
 
 SLOTS = "pods"
-BESIDE = ("cpu", "memory")
-"""Resources beside GPUs that a job may ask for and that are counted."""
 
-_COUNTED = (SLOTS, *BESIDE)
+_ALWAYS = (SLOTS, "cpu", "memory")
+"""Resources that are told of every node; of others those that there are some of."""
+
+_BESIDE = re.compile(r"ephemeral-storage|hugepages-.+|[^/]+/(?!gpu$|gpu\.|mig-).+")
+"""Other resources that nodes offer: storage, huge pages, and devices that are no GPUs or slices of one."""
+
 _Selector = frozenset[tuple[str, str]]
 
 
@@ -40,7 +52,7 @@ class Load:
         self._used: dict[str, Counter[str]] = {name: Counter() for name in names}
         self._promised: dict[str, Counter[str]] = {name: Counter() for name in names}
         self._waiting: dict[str, Counter[tuple[int, _Selector]]] = {name: Counter() for name in names}
-        self._beside: dict[str, list[int]] = {}
+        self._beside: dict[str, Counter[str]] = {}
         self.add(pods)
 
     def add(self, pods: Sequence[Pod]) -> None:
@@ -52,10 +64,11 @@ class Load:
                 continue
             node_name = pod.spec.node_name or self._not_bound(pod)
             if node_name:
-                held = self._beside.setdefault(node_name, [0] * len(_COUNTED))
-                held[0] += 1
-                for index, resource in enumerate(BESIDE, start=1):
-                    held[index] += pod_units(pod.spec, resource)
+                held = self._beside.setdefault(node_name, Counter())
+                held[SLOTS] += 1
+                for resource in names_asked(pod.spec):
+                    if resource in _ALWAYS or _is_beside(resource):
+                        held[resource] += pod_units(pod.spec, resource)
 
     def _not_bound(self, pod: Pod) -> str:
         """Count a pod without a node; return the name of the node that it was promised, if any."""
@@ -81,19 +94,16 @@ class Load:
         return self._promised[resource_name][node_name]
 
     def spare(self, node: Node) -> dict[str, int]:
-        """Return what is left of a node's pod slots, CPU (in thousandths) and memory (in bytes).
+        """Return what is left of a node's pod slots, CPU (in thousandths), memory (in bytes) and the rest.
 
-        :return: without what the node does not tell.
+        :return: without what the node does not tell, and without other resources of which nothing is left.
         """
-        size = _size(node)
+        size = {one: amount for one, amount in _size(node).items() if one not in self._used}
         held = self._beside.get(node.metadata.name)
         if held is None:
             return size
-        return {
-            resource: max(size[resource] - used, 0)
-            for resource, used in zip(_COUNTED, held, strict=True)
-            if resource in size
-        }
+        left = {resource: max(amount - held[resource], 0) for resource, amount in size.items()}
+        return {resource: amount for resource, amount in left.items() if amount or resource in _ALWAYS}
 
     def waiting(self, pool: GpuPool, members: Sequence[Node]) -> dict[int, int]:
         """Return which pods will get the next nodes of a pool: GPUs a pod -> pods.
@@ -110,7 +120,7 @@ class Load:
 
 
 def largest(nodes: Iterable[Node]) -> dict[str, int]:
-    """Return the most pod slots, CPU and memory that one of these nodes has, each by itself."""
+    """Return the most of everything beside GPUs that one of these nodes has, each by itself."""
     found: dict[str, int] = {}
     for node in nodes:
         for resource, size in _size(node).items():
@@ -120,11 +130,20 @@ def largest(nodes: Iterable[Node]) -> dict[str, int]:
 
 def _size(node: Node) -> dict[str, int]:
     allocatable = node.status.allocatable
-    return {
+    found = {
         resource: units(resource, quantity)
-        for resource in _COUNTED
+        for resource in _ALWAYS
         if (quantity := allocatable.get(resource)) is not None and is_quantity(quantity)
     }
+    for resource, quantity in allocatable.items():
+        if _is_beside(resource) and (amount := units(resource, quantity)) > 0:
+            found[resource] = amount
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _is_beside(resource: str) -> bool:
+    return _BESIDE.fullmatch(resource) is not None
 
 
 def _found_no_room(pod: Pod) -> bool:

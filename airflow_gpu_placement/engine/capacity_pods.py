@@ -40,12 +40,20 @@ def pod_devices(spec: PodSpec, resource_name: str, elsewhere: Collection[str] = 
 
 
 def pod_units(spec: PodSpec, resource_name: str) -> int:
-    """Return what the scheduler sets aside for a pod of CPU (in thousandths) or memory (in bytes).
+    """Return what the scheduler sets aside for a pod: thousandths of a CPU, bytes, or pieces.
 
     The same rule as for devices, unless the pod as a whole says what it needs.
     """
     of_pod = _asked(spec.resources, resource_name)
     return of_pod + _overhead(spec, resource_name) if of_pod else pod_devices(spec, resource_name)
+
+
+def names_asked(spec: PodSpec) -> set[str]:
+    """Return the resources that a pod or any container of it asks for."""
+    found = {*spec.overhead, *spec.resources.requests, *spec.resources.limits}
+    for container in (*spec.containers, *spec.init_containers):
+        found.update(container.resources.requests, container.resources.limits)
+    return found
 
 
 def _overhead(spec: PodSpec, resource_name: str) -> int:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from fnmatch import translate
 from typing import TYPE_CHECKING
 
-from airflow_gpu_placement.engine.capacity_load import BESIDE, SLOTS
+from airflow_gpu_placement.engine.capacity_load import SLOTS
 from airflow_gpu_placement.engine.gpu_models import satisfies, wanted_model
 from airflow_gpu_placement.engine.lazy import lazy
 from airflow_gpu_placement.engine.quantity import units
@@ -60,9 +60,9 @@ class Question:
 
     @lazy
     def beside(self) -> dict[str, int]:
-        """Needs of a pod beside GPUs on its node: always a slot, and CPU and memory if it asks for them."""
+        """Needs of a pod beside GPUs on its node: always a slot, and what it asks for."""
         asked = self.setting.pod_resources
-        needs = {one: units(one, asked[one], round_up=True) for one in BESIDE if one in asked}
+        needs = {one: units(one, quantity, round_up=True) for one, quantity in asked.items()}
         return {SLOTS: 1, **{resource: amount for resource, amount in needs.items() if amount > 0}}
 
     @lazy

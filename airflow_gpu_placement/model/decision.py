@@ -100,8 +100,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     :param tenant: who pays; ``None``: no tenant is defined, nothing is limited.
     :param datasets: by name, those that the request reads.
-    :param pod_resources: what each pod of the job asks for beside its GPUs, as Kubernetes writes it; CPU and
-        memory decide where it fits.
+    :param pod_resources: what each pod of the job asks for beside its GPUs, as Kubernetes writes it; it
+        decides where a pod fits.
     :param may_wait_for_budget: an exhausted budget is waited for instead of refused.
     """
 

@@ -49,8 +49,8 @@ class NodeCapacity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     :param whole: its devices are whole GPUs; shares of a GPU and slices of one are not, and count as none.
     :param shares: shares of GPUs that it offers instead.
     :param slices: profile -> slices of GPUs that it offers instead, or beside whole ones.
-    :param spare: pod slots (``pods``), thousandths of a CPU (``cpu``) and bytes (``memory``) that pods leave
-        free, without what the node does not tell.
+    :param spare: what pods leave free beside GPUs, by resource: pod slots (``pods``), thousandths of a CPU
+        (``cpu``), bytes (``memory``), pieces of others; without what the node does not tell.
     :param closed: the scheduler would, or should, put no new pod on it.
     :param unusable_because: short reason such as ``cordoned`` or ``taint gpu=maintenance:NoSchedule``, also
         where its devices are no whole GPUs; ``None``: usable.
@@ -114,7 +114,7 @@ class PoolSignals(msgspec.Struct, frozen=True, kw_only=True):
     :param quota: LocalQueue name -> what Kueue would admit there; empty on pools without Kueue.
     :param waiting: GPUs a pod -> pods of others for which there is no room, and which get the next nodes that
         a growing pool adds.
-    :param largest: the most pod slots, CPU and memory that a node of a growing pool has, as in ``spare``.
+    :param largest: the most of each thing beside GPUs that a node of a growing pool has, as in ``spare``.
     :param gpu_resource: extended resource under which its nodes have GPUs; ``None``: nothing was read.
     :param latency_seconds: time that the cluster took for its first answer.
     """

@@ -81,8 +81,8 @@ class GpuTrainingJobOperator(BaseOperator):
         (templated)
     :param env: environment of the training program; names that begin with ``GPU_PLACEMENT_`` are taken.
         (templated)
-    :param pod_resources: other resources of each pod, such as ``{"cpu": "32", "memory": "200Gi"}``, which its
-        node must have free beside the GPUs. (templated)
+    :param pod_resources: other resources of each pod, such as ``{"cpu": "32", "memory": "200Gi"}`` or
+        ``{"rdma/hca": "4"}``, which its node must have free beside the GPUs. (templated)
     :param volumes: volumes of the pod in Kubernetes form. (templated)
     :param volume_mounts: mounts of the container in Kubernetes form. (templated)
     :param resume: ``auto``: tries of one run resume from their newest checkpoint; after a success that is

@@ -81,7 +81,7 @@ class World:
         self.document = yaml.safe_load(yaml.safe_dump(DOCUMENT))
 
     async def decide(self, **pod_resources: str) -> Decision:
-        """Decide the request now, as a task does; its pods may ask for CPU too."""
+        """Decide the request now, as a task does; its pods may ask for CPU and the like too."""
         self.path.write_text(yaml.safe_dump(self.document))
         catalog = load(self.path)
         resolved = resolve(
@@ -114,12 +114,12 @@ def codes(decision: Decision, pool: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def job_on(lab: Lab, cluster: str, gpus: int = 0, cpu: str = "0") -> Iterator[None]:
-    """Let somebody else's pod hold GPUs or CPU for a while."""
+def job_on(lab: Lab, cluster: str, gpus: int = 0, others: dict[str, str] | None = None) -> Iterator[None]:
+    """Let somebody else's pod hold GPUs or other resources for a while."""
     api = lab.cluster(cluster).api
     path = "/api/v1/namespaces/default/pods"
     tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
-    limits = {"nvidia.com/gpu": str(gpus), "cpu": cpu}
+    limits = {"nvidia.com/gpu": str(gpus), **(others or {})}
     container = {"name": "c", "image": "i", "command": ["sleep", "600"], "resources": {"limits": limits}}
     api.post(
         path,
@@ -173,11 +173,34 @@ async def test_gpus_without_the_cpu_that_the_job_needs_are_not_free(world: World
     east = world.lab.cluster("east").api.get("/api/v1/nodes/e1")
     half = int(east["status"]["allocatable"]["cpu"]) // 2
     assert (await world.decide(cpu=str(half + 1))).chosen == "east"
-    with job_on(world.lab, "east", cpu=str(half)):
+    with job_on(world.lab, "east", others={"cpu": str(half)}):
         minds = await world.decide(cpu=str(half + 1))
         does_not = await world.decide(cpu=str(half))
 
     assert (minds.chosen, codes(minds, "east")) == ("west", ["NodeResourcesTaken"])
+    assert does_not.chosen == "east"
+
+
+@pytest.fixture
+def adapters(coasts: Lab) -> Iterator[str]:
+    """Let the node in the east have eight network adapters, and return their resource's name."""
+    name, path = "vpc.amazonaws.com/efa", "/api/v1/nodes/e1/status"
+    api = coasts.cluster("east").api
+    api.patch(path, {"status": {"capacity": {name: "8"}, "allocatable": {name: "8"}}})
+    yield name
+    api.patch(path, {"status": {"capacity": {name: None}, "allocatable": {name: None}}})
+
+
+async def test_gpus_without_the_network_adapters_that_the_job_needs_are_not_free(
+    world: World, adapters: str
+) -> None:
+    """Another job holds five of eight: three are left on that node, and none is on any other."""
+    assert (await world.decide(**{adapters: "4"})).chosen == "east"
+    with job_on(world.lab, "east", others={adapters: "5"}):
+        minds = await world.decide(**{adapters: "4"})
+        does_not = await world.decide(**{adapters: "3"})
+
+    assert (codes(minds, "east"), codes(minds, "west")) == (["NodeResourcesTaken"], ["NodeResourcesTaken"])
     assert does_not.chosen == "east"
 
 

@@ -10,7 +10,7 @@ from airflow_gpu_placement.engine.workload_evidence import QueueState, queue_sta
 from airflow_gpu_placement.model.outcome import NextAction, OutcomeKind
 from tests.cases.adapters.answer import Answer, AnyOf
 from tests.cases.adapters.causes import WORDS_OF_CAUSE
-from tests.cases.adapters.reading import by_key
+from tests.cases.adapters.reading import by_key, by_type
 from tests.cases.adapters.remote_job import (
     log_of,
     logs_decide,
@@ -95,6 +95,11 @@ def _words_of_cause(cause: str) -> AnyOf:
     return WORDS_OF_CAUSE.get(cause, AnyOf((cause,)))
 
 
+def _final(outcome: Outcome, expected: Any) -> Any:
+    """Return the kind of the end, or whether it is one."""
+    return by_type(expected, {bool: lambda _: outcome.final, object: lambda _: WORDS_OF_KIND[outcome.kind]})
+
+
 def _state(facts: Facts, _: Any) -> AnyOf:
     seen: Any = observation(facts)
     return WORDS_OF_STATE[queue_state(seen.workload, suspended=seen.job.spec.suspend)]
@@ -121,7 +126,7 @@ def _said_quietly(facts: Facts, _: Any) -> dict[str, Any]:
 
 ANSWERS: dict[str, Answer] = {
     "class": lambda facts, _: WORDS_OF_KIND[outcome_of(facts).kind],
-    "final": lambda facts, _: WORDS_OF_KIND[outcome_of(facts).kind],
+    "final": lambda facts, expected: _final(outcome_of(facts), expected),
     "cause": lambda facts, _: _words_of_cause(outcome_of(facts).cause),
     "root": lambda facts, _: outcome_of(facts).pod,
     "exit_code": lambda facts, _: outcome_of(facts).exit_code,

@@ -199,8 +199,17 @@ def log_of(facts: Facts, pod: str | None) -> tuple[str, ...]:
     return lines
 
 
-def _completion(value: Mapping[str, Any]) -> CompletionCheck:
-    return CompletionCheck(available=value.get("available", True), says_done=value.get("says_done"))
+def _completion(value: Any) -> CompletionCheck | None:
+    check: CompletionCheck | None = by_type(
+        value,
+        {
+            type(None): lambda _: None,
+            dict: lambda given: CompletionCheck(
+                available=given.get("available", True), says_done=given.get("says_done")
+            ),
+        },
+    )
+    return check
 
 
 # Pods

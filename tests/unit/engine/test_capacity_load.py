@@ -18,7 +18,7 @@ GIB = 2**30
 
 
 def asking(**requests: str) -> dict[str, Any]:
-    """Build a container that asks for CPU or memory."""
+    """Build a container that asks for this."""
     return {"name": "main", "resources": {"requests": requests}}
 
 
@@ -74,6 +74,25 @@ def test_a_pod_that_says_what_it_needs_as_a_whole() -> None:
         Pod,
     )
     assert spare(whole) == {"pods": 109, "cpu": 84_500, "memory": 989 * GIB}
+
+
+def test_other_kinds_are_counted_too() -> None:
+    """Network devices, huge pages and storage; GPUs and slices of them are counted elsewhere."""
+    node = {
+        **SIZE,
+        "rdma/hca": "8",
+        "hugepages-2Mi": "0",
+        "ephemeral-storage": "100Gi",
+        "nvidia.com/mig-1g.10gb": "7",
+        "nvidia.com/gpu.shared": "4",
+    }
+    pod = kube_pod(
+        asking(**{"cpu": "1", "rdma/hca": "3", "nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "1"})
+    )
+    left = spare(pod, more=node)
+    assert left.pop("ephemeral-storage") == 100 * GIB
+    assert left == {"pods": 109, "cpu": 94_500, "memory": 990 * GIB, "rdma/hca": 5}
+    assert "rdma/hca" not in spare(*[pod] * 3, more=node)
 
 
 def test_what_a_node_does_not_tell_is_not_made_up() -> None:

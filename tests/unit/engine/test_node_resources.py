@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 SHORT = ["NodeResourcesTaken"]
+HCA, DISK = "rdma/hca", "ephemeral-storage"
 
 
 def node(name: str = "n1", **spare: int) -> NodeCapacity:
-    """Build an empty node of 8 GPUs that has this to spare; CPU in whole ones, memory in GiB."""
-    units = {"cpu": 1000, "memory": GIB}
+    """Build an empty node of 8 GPUs that has this to spare; CPU in whole ones, sizes in GiB."""
+    units = {"cpu": 1000, "memory": GIB, "ephemeral-storage": GIB}
     return seen(name, spare={key: value * units.get(key, 1) for key, value in spare.items()})
 
 
@@ -45,7 +46,11 @@ def asking(*nodes: NodeCapacity, request: dict[str, Any] | None = None, **found:
         pytest.param({"cpu": 64, "memory": 200}, None, True, id="slots are not told"),
         pytest.param({"pods": 1}, {}, True, id="nothing is asked for"),
         pytest.param({"pods": 0}, {}, False, id="a slot is always needed"),
-        pytest.param({"pods": 1, "cpu": 0}, {"cpu": "0", "rdma/hca": "1"}, True, id="zero, and another kind"),
+        pytest.param({"pods": 1, "cpu": 0, HCA: 4}, {"cpu": "0", HCA: "4"}, True, id="zero, another kind"),
+        pytest.param({"pods": 1, HCA: 3}, {HCA: 4}, False, id="RDMA devices"),
+        pytest.param({"pods": 1}, {HCA: "1"}, False, id="none of another kind"),
+        pytest.param({"pods": 1, DISK: 99}, {DISK: "100Gi"}, False, id="storage"),
+        pytest.param({"pods": 1, DISK: 100}, {DISK: "100Gi"}, True, id="enough storage"),
         pytest.param({"pods": 1, "cpu": 1}, {"cpu": 1.0005}, False, id="rounded up"),
     ],
 )
@@ -65,13 +70,21 @@ def test_the_text_says_what_is_short_and_where() -> None:
     nodes = [node(f"n{index}", pods=10, cpu=32 * (1 + index % 2), memory=200) for index in range(4)]
     decision = asking(*nodes, request={"gpus_per_node": 8, "nodes": 4})
     (reason,) = verdict_of(decision).reasons
-    assert (reason.needed, reason.observed) == ("64 CPUs and 200 GiB beside 8 GPUs", "2 of 4 nodes")
+    assert (reason.needed, reason.observed) == ("64 CPUs and 200 GiB of memory beside 8 GPUs", "2 of 4 nodes")
     assert reason.message == (
-        "a pod of the job needs 64 CPUs and 200 GiB beside 8 GPUs; 2 of 4 nodes of pool p with 8 free GPUs "
-        "have that, room for 2 of 4 pods (too little: CPUs on 2)"
+        "a pod of the job needs 64 CPUs and 200 GiB of memory beside 8 GPUs; 2 of 4 nodes of pool p with 8 "
+        "free GPUs have that, room for 2 of 4 pods (too little: CPUs on 2)"
     )
     (need,) = counterfactual(decision, "p")
     assert [(one.path, one.after) for one in need.changes] == [("/setting/pod_resources/cpu", "0")]
+
+
+def test_other_kinds_are_named_as_the_cluster_names_them() -> None:
+    """Devices by their resource name, sizes in GiB."""
+    decision = asking(node(pods=1, cpu=8), needs={"cpu": 4, HCA: "4", DISK: "50Gi"})
+    (reason,) = verdict_of(decision).reasons
+    assert reason.needed == "4 CPUs, 4 of rdma/hca and 50 GiB of ephemeral-storage beside 8 GPUs"
+    assert "(too little: rdma/hca on 1, ephemeral-storage on 1)" in reason.message
 
 
 def test_several_pods_on_one_node_share_it() -> None:
