@@ -40,6 +40,25 @@ class Model(NamedTuple):
     architecture: str | None = None
 
 
+_SEPARATORS = re.compile(r"[^a-z0-9.]+")
+
+_GEFORCE = {
+    "GTX-1080-Ti": (11,),
+    "RTX-2080": (8,),
+    "RTX-2080-Ti": (11,),
+    "RTX-3080": (10, 12),
+    "RTX-3080-Ti": (12,),
+    "RTX-3090": (24,),
+    "RTX-3090-Ti": (24,),
+    "RTX-4070-Ti": (12, 16),
+    "RTX-4080": (16,),
+    "RTX-4090": (24,),
+    "RTX-5070-Ti": (16,),
+    "RTX-5080": (16,),
+    "RTX-5090": (32,),
+}
+"""Memory classes in GB of NVIDIA's cards for personal computers."""
+
 KNOWN_MODELS: dict[str, Model] = {
     "A10": Model((24,), "PCIe"),
     "A10G": Model((24,), "PCIe"),
@@ -89,9 +108,12 @@ KNOWN_MODELS: dict[str, Model] = {
     ),
     "Quadro-RTX-6000": Model((24,), "PCIe"),
     "Quadro-RTX-8000": Model((48,), "PCIe"),
-    "GeForce-RTX-3090": Model((24,), "PCIe", ("rtx3090",)),
-    "GeForce-RTX-4090": Model((24,), "PCIe", ("rtx4090",)),
-    "GeForce-RTX-5090": Model((32,), "PCIe", ("rtx5090",)),
+    **{
+        f"GeForce-{name}": Model(classes, "PCIe", (_SEPARATORS.sub("", name.lower()),))
+        for name, classes in _GEFORCE.items()
+    },
+    "TITAN-RTX": Model((24,), "PCIe"),
+    "TITAN-V": Model((12, 32), "PCIe"),
     "MI100": Model((32,), "PCIe"),
     "MI210": Model((64,), "PCIe"),
     "MI250": Model((128,), "OAM"),
@@ -103,7 +125,6 @@ KNOWN_MODELS: dict[str, Model] = {
     "MI355X": Model((288,), "OAM"),
 }
 
-_SEPARATORS = re.compile(r"[^a-z0-9.]+")
 _VENDOR_WORDS = frozenset({"nvidia", "tesla", "amd", "instinct"})
 _MEMORY_WORD = re.compile(r"(\d{1,4})gb?")
 _FORM_WORDS = {

@@ -54,6 +54,8 @@ def gfd(product: str, memory: str | None = None) -> dict[str, str]:
         pytest.param(gfd("NVIDIA-RTX-6000-Ada-Generation"), "RTX-6000-Ada 48 GB PCIe", id="RTX 6000 Ada"),
         pytest.param(gfd("NVIDIA-RTX-A6000"), "RTX-A6000 48 GB PCIe", id="RTX A6000"),
         pytest.param(gfd("Quadro-RTX-6000"), "Quadro-RTX-6000 24 GB PCIe", id="Quadro RTX 6000"),
+        pytest.param(gfd("NVIDIA-GeForce-RTX-2080-Ti", "11264"), "GeForce-RTX-2080-Ti 11 GB PCIe", id="Ti"),
+        pytest.param(gfd("NVIDIA-GeForce-RTX-3080", "10240"), "GeForce-RTX-3080 10 GB PCIe", id="small"),
         pytest.param(
             gfd("NVIDIA-H1000-Ultra", "200000"), "H1000-ULTRA 195 GB", id="an unknown product stays itself"
         ),
@@ -195,6 +197,8 @@ def test_labels_tell_the_card(labels: dict[str, str], want: str | None) -> None:
         pytest.param("a6000", "NVIDIA-RTX-A6000", True, id="a name without its brand"),
         pytest.param("A6000", "Quadro-RTX-6000", False, id="which is not the older card"),
         pytest.param("GB200-NVL72", "NVIDIA-GB200", True, id="a rack says nothing of the card"),
+        pytest.param("RTX2080Ti", "NVIDIA-GeForce-RTX-2080-Ti", True, id="a GeForce by its short name"),
+        pytest.param("RTX-2080", "NVIDIA-GeForce-RTX-2080-Ti", False, id="which is not its larger sister"),
         pytest.param("NVIDIA-X9-Turbo", "X9-turbo", True, id="an unknown product by its own name"),
     ],
 )
