@@ -86,15 +86,19 @@ def _only_context(config: Mapping[str, Any], context: str | None) -> dict[str, A
         )
     if not user_name:
         raise ConnectionMissing(f"context {name!r} of the kubeconfig names no user; {_WHAT_TO_PUT}")
+    user = _entry(config, "users", "user", user_name)
+    if any(str(key) == "as" or str(key).startswith("as-") for key in user):
+        raise ConnectionMissing(
+            f"user {user_name!r} of the kubeconfig acts as somebody else (as), which is not done here; "
+            f"{_WHAT_TO_PUT} with credentials of whom it acts as"
+        )
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": name,
         "contexts": [{"name": name, "context": copy.deepcopy(dict(entry))}],
         "clusters": [{"name": cluster_name, "cluster": copy.deepcopy(dict(cluster))}],
-        "users": [
-            {"name": user_name, "user": copy.deepcopy(dict(_entry(config, "users", "user", user_name)))}
-        ],
+        "users": [{"name": user_name, "user": copy.deepcopy(dict(user))}],
     }
 
 

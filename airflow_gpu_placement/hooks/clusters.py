@@ -32,6 +32,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _LONGEST_PATH = 255
 _FILES = frozenset({"certificate-authority", "client-certificate", "client-key", "tokenFile"})
 _LEGACY_PREFIX = "extra__kubernetes__"
+_NO = frozenset({"false", "0", "no", "off"})
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -182,7 +183,10 @@ def _in_cluster(conn_id: str) -> dict[str, Any]:
 
 
 def _field(extra: Mapping[str, Any], name: str) -> Any:
-    return extra.get(name) or extra.get(f"{_LEGACY_PREFIX}{name}") or None
+    value = extra.get(name) or extra.get(f"{_LEGACY_PREFIX}{name}")
+    if name == "in_cluster" and str(value).strip().lower() in _NO:
+        return None  # written by hand or by a tool that knows texts only
+    return value or None
 
 
 def _missing(conn_id: str) -> ConnectionMissing:

@@ -68,6 +68,7 @@ def test_the_context_decides_the_cluster() -> None:
         ({"clusters": [{"name": "c", "cluster": {"server": "https://[::1"}}]}, None, "no server URL"),
         ({"clusters": [{"name": "c", "cluster": {"server": "https://:6443"}}]}, None, "no server URL"),
         ({"users": []}, None, "no user 'u'"),
+        ({"users": [{"name": "u", "user": {"token": "secret", "as": "job"}}]}, None, "as somebody else"),
         ({"users": [{"name": "u", "user": {"tokenFile": "/no/such/file"}}]}, None, "cannot be used"),
     ],
 )

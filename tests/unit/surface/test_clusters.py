@@ -90,6 +90,8 @@ def test_files_that_a_kubeconfig_names_lie_beside_it(tmp_path: Path) -> None:
         pytest.param({"kube_config": "{"}, "kube_config cannot be read", id="broken YAML"),
         pytest.param({"kube_config": "just text"}, "holds no kubeconfig", id="text that is no kubeconfig"),
         pytest.param({"in_cluster": True}, "does not run in a pod", id="in_cluster outside of a pod"),
+        pytest.param({"in_cluster": "True"}, "does not run in a pod", id="in_cluster as a text"),
+        pytest.param({"in_cluster": "False"}, "none of them", id="a text that says no"),
     ],
 )
 def test_a_connection_that_names_no_cluster_is_refused(
