@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from airflow_gpu_placement.engine.change_words import ChangeWords
 from airflow_gpu_placement.engine.claims import claims_on
 from airflow_gpu_placement.engine.clearing import edits
 from airflow_gpu_placement.engine.history import excluded_nodes
 from airflow_gpu_placement.engine.place import judge, place, views_of
+from airflow_gpu_placement.engine.pointers import pointer, segments
 from airflow_gpu_placement.engine.question import Question
 from airflow_gpu_placement.model.counterfactual import Change, Requirement
 from airflow_gpu_placement.model.decision import Decision, History, Setting
@@ -76,7 +78,7 @@ def counterfactual(decision: Decision, pool_name: str) -> tuple[Requirement, ...
 def apply_all(decision: Decision, pool_name: str, requirements: Iterable[Requirement]) -> Decision:
     """Decide again about one pool alone, with all changes made."""
     changes = [change for requirement in requirements for change in requirement.changes]
-    world = _changed(_world(decision, pool_name), [(_segments(one.path), one.after) for one in changes])
+    world = _changed(_world(decision, pool_name), [(segments(one.path), one.after) for one in changes])
     return place(
         GpuRequest.model_validate(world.request),
         (world.pool,),
@@ -94,21 +96,15 @@ def why_not(decision: Decision, pool_name: str) -> str:
     requirements = counterfactual(decision, pool_name)
     if not requirements:
         return f"{pool_name} fits {decision.subject}"
+    words = ChangeWords(decision.snapshot.pools.get(pool_name))
     rows = [f"{pool_name} would fit {decision.subject} with all of these:"]
     for one in requirements:
         also = " (then)" if one.follows else ""
         rows.append(f"  {one.code}{also}: needed {one.needed}, observed {one.observed}")
-        rows += [
-            f"    {change.path}: {_short(change.before)} -> {_short(change.after)}" for change in one.changes
-        ]
+        rows += [f"    {row}" for row in words.rows(one.changes)]
         if not one.changes:
             rows.append("    cleared by the changes above")
     return "\n".join(rows)
-
-
-def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _requirement(reason: Reason, changes: tuple[Change, ...], *, follows: bool) -> Requirement:
@@ -131,7 +127,7 @@ def _clear(reason: Reason, world: _World, now: datetime) -> tuple[tuple[Change, 
         before = _document(world)
         made = edits(reason.code, view)
         changes += [
-            Change(path=_pointer(path), before=_value(before, path), after=value)
+            Change(path=pointer(path), before=_value(before, path), after=value)
             for path, value in made
             if _value(before, path) != value
         ]
@@ -188,11 +184,3 @@ def _value(document: dict[str, Any], path: tuple[str | int, ...]) -> Any:
         elif value is not None:
             value = value.get(segment)
     return value
-
-
-def _pointer(path: tuple[str | int, ...]) -> str:
-    return "".join(f"/{str(segment).replace('~', '~0').replace('/', '~1')}" for segment in path)
-
-
-def _segments(pointer: str) -> tuple[str | int, ...]:
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])

@@ -3,66 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
-from airflow_gpu_placement.exceptions import ConnectionMissing, Unreachable
-from airflow_gpu_placement.watch import cluster as cluster_module
-from airflow_gpu_placement.watch.cluster import ClusterKey, shared_watch
-from airflow_gpu_placement.watch.followed import JobRef
+from airflow_gpu_placement.exceptions import Unreachable
 from tests.integration.cluster_support import until
-from tests.integration.scripted_api import NAMESPACE, ScriptedApi, refusal, status_of
+from tests.integration.scripted_api import ScriptedApi, refusal, status_of
+from tests.integration.stream_support import PATIENCE_SECONDS, REF, node, phases, pod, watching
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from airflow_gpu_placement.clusters.client import ClusterClient
-    from airflow_gpu_placement.clusters.connect import OpenCluster
-    from airflow_gpu_placement.watch.cluster import ClusterWatch
 
 pytestmark = pytest.mark.asyncio
-
-REF = JobRef(NAMESPACE, "gp-a", "uid-a")
-PATIENCE_SECONDS = 20.0
-
-
-def pod(name: str, phase: str = "Running", **status: Any) -> dict[str, Any]:
-    """Return a pod of the followed job on node n1."""
-    labels = {"batch.kubernetes.io/controller-uid": REF.uid}
-    return {
-        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}", "labels": labels},
-        "spec": {"nodeName": "n1"},
-        "status": {"phase": phase, **status},
-    }
-
-
-def node(name: str, **status: Any) -> dict[str, Any]:
-    """Return a node that is ready."""
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    return {"metadata": {"name": name, "uid": f"uid-{name}"}, "status": {**ready, **status}}
-
-
-@contextlib.asynccontextmanager
-async def watching(api: ScriptedApi, open_cluster: OpenCluster | None = None) -> AsyncIterator[ClusterWatch]:
-    """Follow the job, with its streams open or on their way."""
-    api.items["jobs"] = [{"metadata": {"name": REF.name, "namespace": NAMESPACE, "uid": REF.uid}}]
-    key = ClusterKey("scripted")
-    async with (
-        api.running(),
-        shared_watch(key, open_cluster or api.open_cluster) as watch,
-    ):
-        with watch.track(REF):
-            yield watch
-
-
-def phases(watch: ClusterWatch) -> dict[str, str]:
-    """Return the phase of every pod that is known of the job."""
-    return {one.metadata.name: one.status.phase for one in watch.observe(REF).pods}
 
 
 async def test_a_busy_server_is_asked_again_when_it_says_so() -> None:
@@ -191,99 +147,6 @@ async def test_half_an_event_is_no_event() -> None:
         assert api.asked("watch pods")[-1]["resourceVersion"] == reached
         assert phases(watch) == {"p": "Failed"}
         assert len(api.asked("list pods")) == 1
-
-
-async def test_a_token_that_expires_is_read_again_once_for_all_streams() -> None:
-    """The new one is used by all; a second refusal right after it does not read it at once again."""
-    api = ScriptedApi()
-    opened: list[str] = []
-
-    async def open_cluster(conn_id: str, context: str | None) -> ClusterClient:
-        opened.append(api.token)
-        return await api.open_cluster(conn_id, context)
-
-    async with watching(api, open_cluster) as watch:
-        await until(lambda: api.is_watched("pods"), seconds=PATIENCE_SECONDS, what="the watches are open")
-        assert opened == ["good"]
-        await asyncio.sleep(5)  # a client is used for some time before it is given up
-        api.token = "better"
-        for kind in ("pods", "jobs", "nodes", "leases"):
-            api.send_raw(kind, None)
-        await until(lambda: len(opened) > 1, seconds=PATIENCE_SECONDS, what="the token is read again")
-        await until(
-            lambda: all(map(api.is_watched, ("pods", "jobs", "nodes", "leases"))),
-            seconds=PATIENCE_SECONDS,
-            what="all watches are open again",
-        )
-        assert opened == ["good", "better"]
-        assert watch.troubles() == frozenset()
-
-
-async def test_refused_credentials_are_read_at_a_bounded_rate() -> None:
-    """However many streams are refused, it is a few times in some seconds; and the job is not gone."""
-    api = ScriptedApi()
-    opened: list[float] = []
-
-    async def open_cluster(conn_id: str, context: str | None) -> ClusterClient:
-        opened.append(time.monotonic())
-        client = await api.open_cluster(conn_id, context)
-        api.token = f"changed {len(opened)} times"
-        return client
-
-    async with watching(api, open_cluster) as watch:
-        await asyncio.sleep(10)
-        assert 2 <= len(opened) <= 7
-        assert any("401" in text for text in watch.troubles())
-        assert watch.observe(REF).job is not None
-        assert watch.unreachable_seconds() > 5
-
-
-async def test_a_connection_that_is_missing_for_a_moment_is_waited_for() -> None:
-    """A secrets backend may be away as well: whatever it raises, the watch begins when it is back."""
-    api = ScriptedApi()
-    failures: list[Exception] = [ConnectionMissing("no connection 'x'"), RuntimeError("vault is sealed")]
-
-    async def open_cluster(conn_id: str, context: str | None) -> ClusterClient:
-        if failures:
-            raise failures.pop(0)
-        return await api.open_cluster(conn_id, context)
-
-    async with watching(api, open_cluster) as watch:
-        await until(
-            lambda: any("no connection" in text for text in watch.troubles()),
-            seconds=PATIENCE_SECONDS,
-            what="it is told",
-        )
-        await until(lambda: api.is_watched("pods"), seconds=PATIENCE_SECONDS, what="the watch is open")
-        await until(lambda: not watch.troubles(), seconds=PATIENCE_SECONDS, what="the trouble is over")
-
-
-async def test_a_cluster_that_has_moved_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While nobody answers, its connection is read again; one that leads nowhere either changes nothing."""
-    monkeypatch.setattr(cluster_module, "_READ_AGAIN_SECONDS", 3.0)
-    old, new = ScriptedApi(), ScriptedApi()
-    current, opened = [old], []
-
-    async def open_cluster(conn_id: str, context: str | None) -> ClusterClient:
-        opened.append(current[0])
-        return await current[0].open_cluster(conn_id, context)
-
-    async with new.running(), contextlib.AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(contextlib.AsyncExitStack())
-        await serving.enter_async_context(old.running())
-        watch = await stack.enter_async_context(shared_watch(ClusterKey("scripted"), open_cluster))
-        stack.enter_context(watch.track(REF))
-        await until(lambda: old.is_watched("pods"), seconds=PATIENCE_SECONDS, what="the watch is open")
-        await serving.aclose()
-        await until(lambda: len(opened) > 1, seconds=PATIENCE_SECONDS, what="the connection is read again")
-        assert watch.unreachable_seconds() > 2.5
-        current[0] = new
-        await until(lambda: new.is_watched("pods"), seconds=PATIENCE_SECONDS, what="it is watched again")
-        new.send("pods", "ADDED", **pod("p", "Succeeded"))
-        await until(
-            lambda: phases(watch) == {"p": "Succeeded"}, seconds=PATIENCE_SECONDS, what="the pod is seen"
-        )
-        assert watch.unreachable_seconds() == 0.0
 
 
 async def test_a_right_that_is_missing_blinds_one_stream_alone() -> None:

@@ -274,14 +274,9 @@ def the_whole_counterfactual_makes_a_pool_fit(situation: Situation) -> None:
         assert [need.code for need in requirements if not need.follows] == [
             reason.code for reason in one.reasons
         ]
-        after = engine_verdict(why.apply_all(decision, one.pool, requirements).verdicts)
+        (after,) = why.apply_all(decision, one.pool, requirements).verdicts
         assert after.verdict is Verdict.FIT, (requirements, after.reasons)
-
-
-def engine_verdict(verdicts: Sequence[PoolVerdict]) -> PoolVerdict:
-    """Return the only verdict."""
-    (verdict,) = verdicts
-    return verdict
+        assert len(why.why_not(decision, one.pool).splitlines()) >= (2 * len(requirements) or 1)
 
 
 def a_record_is_decided_again(situation: Situation) -> None:

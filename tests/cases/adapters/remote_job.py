@@ -10,6 +10,7 @@ import msgspec
 from airflow_gpu_placement.model.kube import Job, Pod
 from airflow_gpu_placement.model.kueue import Workload
 from airflow_gpu_placement.model.outcome import CompletionCheck, LossPolicy, Observation
+from tests.cases.adapters.api_fields import JOB_FIELDS, POD_FIELDS, WORKLOAD_FIELDS
 from tests.cases.adapters.conditions import condition
 from tests.cases.adapters.job_nodes import A_NODE, nodes_of
 from tests.cases.adapters.reading import by_key, by_type, lifted, read_if_found, without_nulls
@@ -23,112 +24,6 @@ if TYPE_CHECKING:
 A_POD = "the-pod"
 """Name of a pod that a case does not name."""
 
-METADATA_FIELDS = (
-    "name",
-    "namespace",
-    "uid",
-    "labels",
-    "annotations",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "finalizers",
-    "generation",
-    "ownerReferences",
-    "resourceVersion",
-)
-
-POD_FIELDS = {
-    "metadata": METADATA_FIELDS,
-    "spec": (
-        "nodeName",
-        "containers",
-        "initContainers",
-        "tolerations",
-        "nodeSelector",
-        "priority",
-        "priorityClassName",
-        "activeDeadlineSeconds",
-        "affinity",
-        "overhead",
-        "restartPolicy",
-        "runtimeClassName",
-        "schedulerName",
-        "schedulingGates",
-        "terminationGracePeriodSeconds",
-        "volumes",
-    ),
-    "status": (
-        "phase",
-        "reason",
-        "message",
-        "startTime",
-        "conditions",
-        "containerStatuses",
-        "initContainerStatuses",
-        "hostIP",
-        "nominatedNodeName",
-        "podIP",
-        "qosClass",
-    ),
-}
-JOB_FIELDS = {
-    "metadata": METADATA_FIELDS,
-    "spec": (
-        "suspend",
-        "backoffLimit",
-        "completions",
-        "parallelism",
-        "podReplacementPolicy",
-        "activeDeadlineSeconds",
-        "backoffLimitPerIndex",
-        "completionMode",
-        "managedBy",
-        "maxFailedIndexes",
-        "podFailurePolicy",
-        "selector",
-        "successPolicy",
-        "template",
-        "ttlSecondsAfterFinished",
-    ),
-    "status": (
-        "conditions",
-        "active",
-        "ready",
-        "succeeded",
-        "failed",
-        "terminating",
-        "startTime",
-        "completionTime",
-        "completedIndexes",
-        "failedIndexes",
-        "uncountedTerminatedPods",
-    ),
-}
-WORKLOAD_FIELDS = {
-    "metadata": METADATA_FIELDS,
-    "spec": (
-        "active",
-        "priority",
-        "priorityClassName",
-        "priorityClassRef",
-        "queueName",
-        "podSets",
-        "maximumExecutionTimeSeconds",
-    ),
-    "status": (
-        "conditions",
-        "admissionChecks",
-        "admission",
-        "requeueState",
-        "clusterName",
-        "nominatedClusterNames",
-        "reclaimablePods",
-        "schedulingStats",
-        "unhealthyNodes",
-    ),
-}
-"""Fields that a case may give without their parent -> where the API has them."""
 
 START_DEADLINE_SECONDS = 600.0
 """What a pool allows when a case only says how long was waited."""

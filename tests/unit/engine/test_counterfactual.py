@@ -30,16 +30,15 @@ def test_every_failing_requirement_has_the_value_that_clears_it() -> None:
     assert why_not(decision, "us-a100").splitlines() == [
         "us-a100 would fit llm.train with all of these:",
         "  GpuModelNotOffered: needed H100, observed A100 40 GB SXM",
-        '    /request/models: ["H100"] -> ["H100","A100"]',
+        '    request.models: ["H100"] -> ["H100","A100"]',
         "  GpuMemoryTooSmall: needed >= 80 GB, observed 40 GB",
-        "    /request/min_memory_gb: 80.0 -> 40.0",
+        "    request.min_memory_gb: 80.0 -> 40.0",
         "  RegionNotAllowed: needed eu, observed us",
-        '    /request/where/regions: ["eu"] -> ["eu","us"]',
+        '    request.where.regions: ["eu"] -> ["eu","us"]',
         "  PriceCapExceeded: needed <= 1 USD per GPU hour, observed 1.5 USD",
-        "    /request/price_cap_usd_per_gpu_hour: 1.0 -> 1.5",
+        "    request.price_cap_usd_per_gpu_hour: 1.0 -> 1.5",
         "  InsufficientFreeGpus: needed 8 free GPUs, observed 5 free",
-        "    /signals/nodes/0/used: 3 -> 0",
-        "    /signals/nodes/0/free: 5 -> 8",
+        "    node n1: used 3 -> 0, free 5 -> 8",
     ]
     changed = apply_all(decision, "us-a100", counterfactual(decision, "us-a100"))
     assert changed.chosen == "us-a100"
@@ -73,6 +72,7 @@ def test_a_silent_pool_would_have_to_answer() -> None:
     decision = decide(GpuRequest(nodes=2), [pool()], signals("p", gap=GapKind.TIMEOUT))
     (only,) = counterfactual(decision, "p")
     assert [change.path for change in only.changes] == ["/signals/gap", "/signals/nodes"]
+    assert why_not(decision, "p").splitlines()[-1] == "    nodes: 0 -> 2 (new-0, new-1 with GPUs free: 1)"
     assert len(only.changes[1].after) == 2
 
 

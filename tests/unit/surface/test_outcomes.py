@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -14,17 +13,13 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_gpu_placement.exceptions import PlacementTimeout, RemoteJobLost, RequestError
 from airflow_gpu_placement.hooks.clusters import open_on_worker
-from airflow_gpu_placement.hooks.memory import TaskStateMemory, remember
+from airflow_gpu_placement.hooks.memory import remember
 from airflow_gpu_placement.model.attempt import (
-    MARKER_KEY,
-    RESUMED_KEY,
     AttemptPhase,
-    AttemptRecord,
     Refusal,
     TaskRecord,
 )
 from airflow_gpu_placement.model.outcome import EndGrade, LossPolicy, Outcome, OutcomeKind
-from airflow_gpu_placement.operators import GpuTrainingJobOperator
 from airflow_gpu_placement.operators.deadlines import backstop, execution_deadline, next_look
 from airflow_gpu_placement.operators.identity import logical_task
 from airflow_gpu_placement.operators.launching import active_deadline_seconds, watch_arguments
@@ -34,14 +29,13 @@ from airflow_gpu_placement.operators.steps import Refused
 from airflow_gpu_placement.triggers.pause import PauseTrigger
 from airflow_gpu_placement.triggers.proof import ProofTrigger
 from airflow_gpu_placement.triggers.remote_job import RemoteJobTrigger
-from tests.unit.surface.test_memory import JsonStore, attempt
+from tests.unit.surface.one_try import Task, launched
+from tests.unit.surface.test_memory import attempt
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow.sdk import Context
 
-ATTEMPT = "id-1"
 CATALOG = "version: 1\npools: [{name: p, kubernetes_conn_id: nowhere}]\n"
 
 
@@ -54,58 +48,6 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_NOWHERE", '{"conn_type": "kubernetes"}')
     monkeypatch.setenv("AIRFLOW__GPU_PLACEMENT__FENCE_TIMEOUT_SECONDS", "1")
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", lambda **_: {"r": {"t": "running"}})
-
-
-class Task:
-    """One try of a task that began a while ago, with what it remembers.
-
-    :param began_seconds_ago: when the try began.
-    """
-
-    def __init__(self, *known: AttemptRecord, began_seconds_ago: float = 0.0, **arguments: Any) -> None:
-        self.operator = GpuTrainingJobOperator(
-            task_id="t", image="i", command=["c"], gpu={"gpus_per_node": 1}, **arguments
-        )
-        self.pushed: dict[str, Any] = {}
-        began = datetime.now(UTC) - timedelta(seconds=began_seconds_ago)
-        ti = SimpleNamespace(
-            dag_id="d", run_id="r", task_id="t", map_index=-1, id=ATTEMPT, try_number=1, max_tries=5,
-            start_date=began, xcom_push=lambda key, value: self.pushed.update({key: value}),
-        )  # fmt: skip
-        store = JsonStore()
-        self.memory = TaskStateMemory(store)
-        self.memory.write(TaskRecord(attempts=known))
-        self.context = cast(
-            "Context",
-            {
-                "ti": ti,
-                "dag_run": SimpleNamespace(team_name=None, clear_number=0, start_date=None),
-                "task_state_store": store,
-            },
-        )
-
-    @property
-    def latest(self) -> AttemptRecord:
-        """What is remembered of the last launch."""
-        return self.memory.read().attempts[-1]
-
-    def deferred(self, method: str, **kwargs: Any) -> TaskDeferred:
-        """Call a method that defers again; the mark of the attempt must be left before."""
-        with pytest.raises(TaskDeferred) as caught:
-            getattr(self.operator, method)(context=self.context, **kwargs)
-        watches = isinstance(caught.value.trigger, RemoteJobTrigger)
-        fresh = {RESUMED_KEY: ""} if watches else {}
-        assert self.pushed == {MARKER_KEY: {"attempt_id": ATTEMPT}} | fresh
-        return caught.value
-
-    def failed_deferral(self, error: str) -> Any:
-        """Resume as Airflow does when a deferral failed."""
-        return self.operator.resume_execution("__fail__", {"error": error}, self.context)
-
-
-def launched(**fields: Any) -> AttemptRecord:
-    """Build the record of a remote job that runs."""
-    return attempt(1, phase=AttemptPhase.CREATED, job_uid="u", kubernetes_conn_id="nowhere", **fields)
 
 
 BROKE = {"version": 1, "job_name": "job-1", "kind": "watch_broke", "message": "KeyError: 'x'"}
