@@ -92,11 +92,13 @@ class SharedClient:
         if old is None:
             return  # whoever needs one reads it anew
         unused = await self._open(open_cluster)
-        async with self._opening:
-            if self._client is old:
-                self._client, unused = unused, old
-                self._opened_at = time.monotonic()
-        await unused.close()
+        try:
+            async with self._opening:
+                if self._client is old:
+                    self._client, unused = unused, old
+                    self._opened_at = time.monotonic()
+        finally:  # also when the watch ends meanwhile
+            await unused.close()
 
     async def close(self) -> None:
         """Close the client, and with it everything that is being read."""

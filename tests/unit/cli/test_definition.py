@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from airflow.cli.cli_parser import _add_command
 from pydantic import BaseModel
 
 from airflow_gpu_placement.cli.definition import get_gpu_placement_commands
@@ -21,19 +19,10 @@ from airflow_gpu_placement.model.request import GpuRequest
 from airflow_gpu_placement.provider_info import get_provider_info
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
 DOCUMENTATION = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
-
-
-@pytest.fixture(scope="module")
-def parser() -> argparse.ArgumentParser:
-    """Return a parser with our commands alone."""
-    made = argparse.ArgumentParser(prog="airflow")
-    commands = made.add_subparsers()
-    for group in get_gpu_placement_commands():
-        _add_command(commands, group)
-    return made
 
 
 def test_airflow_is_told_of_the_commands() -> None:

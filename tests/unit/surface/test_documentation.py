@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from airflow.cli.cli_parser import _add_command
 from airflow.sdk import DAG, BaseOperator
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_gpu_placement.catalog import load
-from airflow_gpu_placement.cli.definition import get_gpu_placement_commands
+
+if TYPE_CHECKING:
+    import argparse
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -37,16 +38,6 @@ def snippets(language: str) -> list[tuple[str, str]]:
 def commands() -> list[str]:
     """Return every command line that a page shows on a line of its own."""
     return [line.strip() for page in PAGES for line in _COMMAND.findall(page.read_text(encoding="utf-8"))]
-
-
-@pytest.fixture(scope="module")
-def parser() -> argparse.ArgumentParser:
-    """Return Airflow's parser with our commands alone."""
-    made = argparse.ArgumentParser(prog="airflow")
-    groups = made.add_subparsers()
-    for group in get_gpu_placement_commands():
-        _add_command(groups, group)
-    return made
 
 
 def test_there_are_snippets_of_each_kind() -> None:
